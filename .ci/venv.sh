@@ -1,0 +1,31 @@
+#!/bin/sh
+# Make .venv when it is missing, broken, of a wrong Python, or older than setup.cfg.
+set -eu
+cd "$(dirname "$0")/.."
+
+fresh() {
+    [ -f .venv/.ready ] || return 1
+    [ ! setup.cfg -nt .venv/.ready ] || return 1
+    [ ! pyproject.toml -nt .venv/.ready ] || return 1
+    .venv/bin/python -c 'import sys; sys.exit(sys.version_info < (3, 12))' 2>/dev/null || return 1
+    # A venv that was moved or copied keeps scripts that point at its old place.
+    [ "$(.venv/bin/python -c 'import sys; print(sys.prefix)')" = "$(pwd -P)/.venv" ] || return 1
+    .venv/bin/python -c 'import jax, numpyro, arviz_base, polars, pytest, bayesdice_ppl' 2>/dev/null
+}
+
+if fresh; then
+    exit 0
+fi
+
+for candidate in python3.13 python3.14 python3.12 python3; do
+    if "$candidate" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 12))' 2>/dev/null; then
+        echo "Setting up .venv with $("$candidate" --version) (once; a few minutes)."
+        "$candidate" -m venv --clear .venv
+        .venv/bin/python -m pip install --quiet --upgrade pip
+        .venv/bin/python -m pip install --quiet --editable '.[test,notebooks]'
+        touch .venv/.ready
+        exit 0
+    fi
+done
+echo "No Python >= 3.12 with venv was found: install Python 3.13 (and its venv module) and run make again." >&2
+exit 1

@@ -1,0 +1,36 @@
+# Every target sets up .venv by itself; after that only .venv/bin/... is called.
+.PHONY: demo test test-slow lint format types bench clean venv
+.DEFAULT_GOAL := test
+
+BIN := .venv/bin
+
+venv:
+	@sh .ci/venv.sh
+
+demo: venv
+	$(BIN)/bayesdice demo -o demo-output --overwrite
+
+test: venv lint types
+	$(BIN)/python -m pytest -m "not slow"
+
+test-slow: venv
+	$(BIN)/python -m pytest -m slow
+
+lint: venv
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+format: venv
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+# mypy cannot see through package_dir, so it reads the wheel as installed elsewhere.
+types: venv
+	$(BIN)/python .ci/check_types.py
+
+bench: venv
+	$(BIN)/python -m benchmarks
+
+clean:
+	rm -rf .venv build dist demo-output *.egg-info .pytest_cache .mypy_cache .ruff_cache .coverage
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

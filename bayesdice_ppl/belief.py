@@ -1,0 +1,131 @@
+"""A belief is an ArviZ DataTree of posterior draws, so that every ArviZ function works on it.
+
+Groups: ``posterior`` (value, weights), ``sample_stats`` (the chance-constraint loss of each draw),
+``fit_data`` (the ELBO trace), ``observed_data`` and ``constant_data``; the settings, versions and
+the seed are attributes. Draws are one chain: they are independent, not a simulated chain.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bayesdice_ppl.errors import BeliefError, OutputError
+
+if TYPE_CHECKING:
+    from xarray import DataTree
+
+ENGINE = "h5netcdf"
+
+
+def make_belief(
+    groups: Mapping[str, Mapping[str, np.ndarray]],
+    coords: Mapping[str, Any],
+    attrs: Mapping[str, Any],
+) -> DataTree:
+    """Lay out a belief as a DataTree.
+
+    Parameters
+    ----------
+    groups
+        Group -> variable -> array. ``posterior`` and ``sample_stats`` hold (S, N, ...) draws, to
+        which the chain dimension is added here.
+    coords
+        ``policy`` and, for weights, ``pair``.
+    attrs
+        Attributes of the root; anything that is no string or number is stored as JSON.
+    """
+    import arviz as az
+
+    data = {
+        name: {
+            key: array[None] if name in ("posterior", "sample_stats") else array
+            for key, array in variables.items()
+        }
+        for name, variables in groups.items()
+    }
+    dims = {
+        "value": ["policy"],
+        "weights": ["policy", "pair"],
+        "loss": ["policy"],
+        "elbo": ["policy", "step"],
+        "reward": ["transition"],
+        "pair_state": ["pair"],
+        "pair_action": ["pair"],
+        "pair_count": ["pair"],
+        "correlation": ["policy", "other_policy"],
+    }
+    for key in groups.get("constant_data", {}):
+        dims.setdefault(key, ["policy"])
+    flat = {
+        key: value if isinstance(value, (str, int, float)) else json.dumps(value)
+        for key, value in attrs.items()
+    }
+    return az.from_dict(data, coords=dict(coords), dims=dims, attrs={"/": flat})
+
+
+def save_belief(belief: DataTree, path: str | os.PathLike[str]) -> Path:
+    """Write a belief as netCDF, under a temporary name that is then renamed.
+
+    Parameters
+    ----------
+    belief
+        From `bayesdice_ppl.fit`.
+    path
+        The file, usually ending in ``.nc``.
+
+    Raises
+    ------
+    OutputError
+        The file cannot be written.
+    """
+    target = Path(path)
+    scratch = target.with_name(f".{target.name}.part")
+    try:
+        belief.to_netcdf(scratch, engine=ENGINE)
+        os.replace(scratch, target)
+    except OSError as cause:
+        raise OutputError(f"{target}: cannot be written: {cause.strerror or cause}") from cause
+    finally:
+        scratch.unlink(missing_ok=True)
+    return target
+
+
+def load_belief(path: str | os.PathLike[str]) -> DataTree:
+    """Read a belief into memory.
+
+    Parameters
+    ----------
+    path
+        A netCDF file that `save_belief` wrote (any DataTree with ``posterior/value`` will do).
+
+    Raises
+    ------
+    BeliefError
+        There is no such file, or it holds no belief.
+    """
+    import xarray as xr
+
+    source = Path(path)
+    if not source.is_file():
+        raise BeliefError(f"{source}: no such file; expected a belief written by bayesdice fit.")
+    try:
+        with xr.open_datatree(source, engine=ENGINE) as tree:
+            belief = tree.load()
+    except (OSError, ValueError, KeyError) as cause:
+        raise BeliefError(
+            f"{source}: not a belief in netCDF: {str(cause).splitlines()[0]}"
+        ) from cause
+    if "posterior" not in belief.children or "value" not in belief["posterior"].data_vars:
+        raise BeliefError(f"{source}: holds no posterior/value; is it a belief?")
+    return belief
+
+
+def belief_settings(belief: DataTree) -> dict[str, Any]:
+    """Settings that a belief was fitted with, an empty dict where they were not kept."""
+    return dict(json.loads(belief.attrs.get("settings", "{}")))

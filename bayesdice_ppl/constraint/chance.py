@@ -1,0 +1,130 @@
+"""The chance constraint P_q(ell <= epsilon) >= xi and its price.
+
+The posterior is argmin over q of KL(q || p) - lambda P_q(ell <= epsilon). Markov's inequality
+bounds the probability by 1 - E_q[ell] / epsilon, which leaves KL + (lambda / epsilon) E_q[ell]:
+a plain factor in a probabilistic program (Yang et al., eqs. 12 to 14).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from bayesdice_ppl.constraint.penalties import Mahalanobis, Squared
+from bayesdice_ppl.errors import SettingsError
+from bayesdice_ppl.moments import Cells, Moments
+
+RIDGE = 1e-5
+"""Share of its own diagonal that is added to Sigma where an inverse is unavoidable."""
+
+_FLOOR = 1e-8
+_RANK_TOLERANCE = 1e-9
+
+
+class ChanceConstraint(NamedTuple):
+    """A penalty with its price.
+
+    Attributes
+    ----------
+    penalty
+        f and its conjugate.
+    price
+        lambda / epsilon, scalar.
+    """
+
+    penalty: Mahalanobis | Squared
+    price: Float[Array, ""]
+
+
+def live_rows(cells: Cells, moments: Moments) -> tuple[Float[Array, " R"], Float[Array, " R"]]:
+    """Which rows of the residual say anything, and the mean square of each row's terms.
+
+    Returns
+    -------
+    (Array, Array)
+        Shapes (R,): 1 for a live row; the mean over transitions of the squared row.
+    """
+    count = cells.count
+    square = (moments.design**2).T @ count
+    crossed = 2.0 * moments.design[:, -1] @ cells.reward_sum + jnp.sum(cells.reward_square_sum)
+    mean_square = square.at[-1].add(crossed) / cells.n_transitions
+    touches = jnp.any(moments.matrix[:, :-1] != 0.0, axis=1) | (moments.matrix[:, -1] != 0.0)
+    return jnp.where(touches, 1.0, 0.0), mean_square
+
+
+def invertible(
+    covariance: Float[Array, "R R"],
+    rows: Float[Array, " R"],
+    mean_square: Float[Array, " R"],
+) -> Float[Array, "R R"]:
+    """Sigma made invertible: a small ridge on live rows, the identity on the others.
+
+    Parameters
+    ----------
+    covariance
+        Sigma, shape (R, R).
+    rows, mean_square
+        From `live_rows`. A row that holds exactly has a zero diagonal in Sigma, and a ridge
+        relative to that alone would be none, so a tiny share of the mean square joins it.
+    """
+    both = rows[:, None] * rows
+    ridge = RIDGE * jnp.diagonal(covariance) + _FLOOR * jnp.maximum(mean_square, _FLOOR)
+    return covariance * both + jnp.diag(jnp.where(rows > 0.0, ridge, 1.0))
+
+
+def residual_rank(covariance: Float[np.ndarray, "R R"]) -> int:
+    """Rank r of Sigma, its rows scaled to a unit diagonal (the degrees of freedom of ell)."""
+    diagonal = np.diagonal(covariance)
+    live = diagonal > 0.0
+    scale = np.sqrt(diagonal[live])
+    values = np.linalg.eigvalsh(covariance[np.ix_(live, live)] / scale[:, None] / scale)
+    return int((values > _RANK_TOLERANCE * max(values.max(initial=0.0), 1.0)).sum())
+
+
+class Price(NamedTuple):
+    """The numbers of the chance constraint, for one policy.
+
+    Attributes
+    ----------
+    lam, epsilon, xi
+        P_q(ell <= epsilon) >= xi, priced at lambda.
+    """
+
+    lam: float
+    epsilon: float
+    xi: float
+
+
+def chance_price(
+    n_transitions: float,
+    rank: int,
+    *,
+    xi: float = 0.95,
+    lam: float | None = None,
+    epsilon: float | None = None,
+) -> Price:
+    """Fill in the defaults: epsilon = chi2_{r, xi} / (2 n), lambda = n epsilon.
+
+    With the Mahalanobis penalty n ell is half a chi-square of r degrees of freedom at the truth,
+    so that this epsilon bounds it with probability xi, and lambda / epsilon = n makes the
+    posterior spread as the estimator does over repeated logs.
+
+    Raises
+    ------
+    SettingsError
+        A number is out of its range.
+    """
+    from scipy.stats import chi2
+
+    if not 0.0 < xi < 1.0:
+        raise SettingsError(f"xi: expected a probability in (0, 1), found {xi:g}.")
+    for name, number in (("lam", lam), ("epsilon", epsilon)):
+        if number is not None and not (np.isfinite(number) and number > 0.0):
+            raise SettingsError(f"{name}: expected a positive number, found {number:g}.")
+    bound = epsilon
+    if bound is None:
+        bound = float(chi2.ppf(xi, max(rank, 1))) / (2.0 * n_transitions)
+    return Price(n_transitions * bound if lam is None else lam, bound, xi)

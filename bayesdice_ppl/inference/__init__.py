@@ -1,0 +1,33 @@
+"""Engines that turn the priced constraint into a posterior, and posteriors into joint draws."""
+
+from bayesdice_ppl.inference.engine import (
+    Candidates,
+    Draws,
+    Problem,
+    Solution,
+    draw,
+    prepare,
+    solve,
+)
+from bayesdice_ppl.inference.exact import GaussianPosterior, exact_posterior
+from bayesdice_ppl.inference.pilot import Pilot, run_pilot
+from bayesdice_ppl.inference.settings import FitSettings, make_settings
+from bayesdice_ppl.inference.svi import SviSettings, run_svi
+
+__all__ = [
+    "Candidates",
+    "Draws",
+    "FitSettings",
+    "GaussianPosterior",
+    "Pilot",
+    "Problem",
+    "Solution",
+    "SviSettings",
+    "draw",
+    "exact_posterior",
+    "make_settings",
+    "prepare",
+    "run_pilot",
+    "run_svi",
+    "solve",
+]

@@ -1,0 +1,109 @@
+"""One joint belief from many marginal ones: errors on the same logs move together.
+
+The correlation of the candidates' influence functions is the correlation of their values over
+repeated logs. Whole draws are reordered by the ranks of a Gaussian with that correlation (Iman
+and Conover, 1982), so that every marginal stays as it was and a draw's value, weights and loss
+stay together.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, PRNGKeyArray
+
+from bayesdice_ppl.inference.pilot import Pilot
+from bayesdice_ppl.moments import Cells
+
+
+def influence_covariance(
+    cells: Cells, pilots: Pilot, *, by_episode: bool = False
+) -> Float[Array, "N N"]:
+    """Covariance of the candidates' values over repeated logs.
+
+    Parameters
+    ----------
+    cells
+        The log.
+    pilots
+        The pilots of all N candidates, stacked along a leading axis.
+    by_episode
+        Whether episodes are the independent unit, rather than transitions.
+
+    Notes
+    -----
+    A transition's influence is IF_i = zeta_i (sigma(r_i) + error_i) with error_i the temporal
+    difference without its reward, an episode's c0 (V(s0_e) - mean); the covariance is Cov(IF) / n
+    + c0 c0' Cov(V) / m.
+    """
+    n, m = cells.n_transitions, cells.n_episodes
+    ratio, error, starts = pilots.ratio, pilots.error, pilots.start_value
+    entry = pilots.start_weight[:, None] * (
+        starts - jnp.sum(starts * cells.initial_weight, axis=1, keepdims=True)
+    )
+    total = ratio * (error * cells.count + cells.reward_sum)
+    if by_episode:
+        by = jax.vmap(lambda x: jax.ops.segment_sum(x, cells.episode, num_segments=starts.shape[1]))
+        lengths = by(cells.count[None])
+        mean = jnp.sum(total, axis=1, keepdims=True) / n
+        influence = (m / n) * (by(total) - lengths * mean) + entry
+        influence = influence - influence.mean(axis=1, keepdims=True)
+        return influence @ influence.T / m**2
+    mean = jnp.sum(total, axis=1) / n
+    weighted = ratio * error
+    second = (
+        (weighted * cells.count) @ weighted.T
+        + (weighted * cells.reward_sum) @ ratio.T
+        + (ratio * cells.reward_sum) @ weighted.T
+        + (ratio * cells.reward_square_sum) @ ratio.T
+    ) / n
+    return (second - jnp.outer(mean, mean)) / n + (entry * cells.initial_weight) @ entry.T / m
+
+
+def correlation_matrix(covariance: Float[np.ndarray, "N N"]) -> Float[np.ndarray, "N N"]:
+    """Correlations from a covariance; a value that does not vary is correlated with none."""
+    sd = np.sqrt(np.maximum(np.diagonal(covariance), 0.0))
+    moves = sd > 0.0
+    safe = np.where(moves, sd, 1.0)
+    correlation = np.where(
+        moves[:, None] & moves, covariance / safe[:, None] / safe, np.eye(len(sd))
+    )
+    return np.clip(correlation, -1.0, 1.0)
+
+
+def joint_ranks(
+    correlation: Float[np.ndarray, "N N"], n_draws: int, rng_key: PRNGKeyArray
+) -> Int[np.ndarray, "S N"]:
+    """Ranks of correlated normal draws: row s says which of its sorted draws each value takes.
+
+    Parameters
+    ----------
+    correlation
+        Shape (N, N), positive semidefinite.
+    n_draws
+        S.
+    rng_key
+        Key of the draws.
+
+    Notes
+    -----
+    The scores are made exactly uncorrelated before the correlation is put in (as Iman and Conover
+    do), so that the joint belief's correlation carries no Monte Carlo error of its own.
+    """
+    n = len(correlation)
+    scores = np.asarray(jax.random.normal(rng_key, (n_draws, n)), dtype=np.float64)
+    scores = scores - scores.mean(axis=0)
+    if n_draws > n:
+        scores = np.linalg.qr(scores)[0]
+    values, vectors = np.linalg.eigh(correlation)
+    correlated = scores @ (vectors * np.sqrt(np.maximum(values, 0.0))).T
+    return np.argsort(np.argsort(correlated, axis=0, kind="stable"), axis=0, kind="stable")
+
+
+def reorder(
+    values: Float[np.ndarray, "S N"], ranks: Int[np.ndarray, "S N"]
+) -> Int[np.ndarray, "S N"]:
+    """Which draw of each candidate goes to each place, so that its values take these ranks."""
+    order = np.argsort(values, axis=0, kind="stable")
+    return np.take_along_axis(order, ranks, axis=0)

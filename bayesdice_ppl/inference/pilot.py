@@ -1,0 +1,158 @@
+"""The pilot: a first ratio, at which the residual's covariance is evaluated and then frozen.
+
+Sigma depends on the ratio that is being inferred. As in two-step generalized method of moments, a
+first estimate with Sigma at the logs' own ratio (one everywhere) gives the ratio at which Sigma is
+evaluated once and for all; the same estimate gives the temporal-difference errors from which the
+small-sample rule and the joint belief are made.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from bayesdice_ppl.constraint import residual_covariance, start_weight
+from bayesdice_ppl.inference.gain import condition
+from bayesdice_ppl.moments import Cells, Moments, MomentSettings, reward_moments
+
+
+class Pilot(NamedTuple):
+    """What the pilot knows of one policy.
+
+    Attributes
+    ----------
+    mean
+        The pilot's estimate of (weights, value), shape (P + 1,).
+    covariance
+        Sigma at the pilot's ratio, frozen, small-sample term included, shape (R, R).
+    ratio
+        The ratio of each cell, shape (C,).
+    error
+        Temporal-difference error of each cell before its reward is added, shape (C,); up to a
+        constant at gamma = 1.
+    start_value
+        Action value of the policy in each initial state, shape (E,).
+    start_weight
+        Mass that enters by the initial states per step, c0, scalar.
+    degrees_of_freedom
+        Of the Student t from which values are drawn; infinite without the small-sample rule.
+    """
+
+    mean: Float[Array, " K"]
+    covariance: Float[Array, "R R"]
+    ratio: Float[Array, " C"]
+    error: Float[Array, " C"]
+    start_value: Float[Array, " E"]
+    start_weight: Float[Array, ""]
+    degrees_of_freedom: Float[Array, ""]
+
+
+def run_pilot(
+    cells: Cells,
+    moments: Moments,
+    settings: MomentSettings,
+    *,
+    by_episode: bool = False,
+    small_sample: bool = True,
+) -> Pilot:
+    """Estimate a first ratio and freeze Sigma at it.
+
+    Parameters
+    ----------
+    cells, moments, settings
+        The log, what it says of one policy, and how it was read.
+    by_episode
+        Whether episodes are the independent unit, rather than transitions.
+    small_sample
+        Add to Sigma what the spread of rewards and successors within a pair does not show when
+        the pair was logged a few times, and give the values a Student t.
+    """
+    ones = jnp.ones_like(moments.target)
+    first = residual_covariance(cells, moments, ones, settings, by_episode=by_episode)
+    estimate = condition(
+        moments.matrix,
+        moments.offset,
+        first / cells.n_transitions,
+        moments.prior_mean,
+        moments.prior_scale,
+    )
+    weights = estimate.mean[:-1] * moments.active
+    covariance = residual_covariance(cells, moments, weights, settings, by_episode=by_episode)
+
+    # The gain's row for the value holds minus the action values, and minus one for the reward;
+    # seen from there a row of the design is a temporal-difference error.
+    slope = estimate.gain[-1] / estimate.gain[-1, -1]
+    ratio = weights[cells.pair]
+    error = moments.design @ slope
+    df = jnp.asarray(jnp.inf, weights.dtype)
+    if small_sample:
+        extra, df = small_sample_rule(cells, weights, error)
+        covariance = covariance.at[-1, -1].add(cells.n_transitions * extra)
+    return Pilot(
+        mean=jnp.append(weights, estimate.mean[-1]),
+        covariance=covariance,
+        ratio=ratio,
+        error=error,
+        start_value=moments.initial @ slope,
+        start_weight=start_weight(cells, ratio, settings),
+        degrees_of_freedom=df,
+    )
+
+
+def small_sample_rule(
+    cells: Cells, weights: Float[Array, " P"], error: Float[Array, " C"]
+) -> tuple[Float[Array, ""], Float[Array, ""]]:
+    """Variance of the value that few visits hide, and the degrees of freedom of its spread.
+
+    Parameters
+    ----------
+    cells
+        The log.
+    weights
+        The ratio of each pair, shape (P,).
+    error
+        Temporal-difference error of each cell without its reward, shape (C,).
+
+    Returns
+    -------
+    (Array, Array)
+        The variance to add to that of the value, and the degrees of freedom; scalars.
+
+    Notes
+    -----
+    Within a pair the squared errors are shrunk towards their pooled mean with the weight of two
+    observations, s2 = (SS + 2 pool) / (n_sa + 1), v = d^2 s2 / n_sa with d the pair's share of the
+    policy's visits, and the degrees of freedom are Satterthwaite's, (sum v)^2 / sum(v^2 / (n_sa +
+    1)).
+    """
+    n_pairs = weights.shape[0]
+
+    def by_pair(x: Float[Array, " C"]) -> Float[Array, " P"]:
+        return jax.ops.segment_sum(x, cells.pair, num_segments=n_pairs)
+
+    visits = by_pair(cells.count)
+    seen = visits > 0.0
+    divisor = jnp.where(seen, visits, 1.0)
+    total = by_pair(cells.count * error + cells.reward_sum)
+    square = by_pair(
+        cells.count * error**2 + 2.0 * error * cells.reward_sum + cells.reward_square_sum
+    )
+    scatter = jnp.where(seen, jnp.maximum(square - total**2 / divisor, 0.0), 0.0)
+    repeats = jnp.sum(jnp.where(seen, visits - 1.0, 0.0))
+    # Where no pair was logged twice, nothing but the spread of the rewards is left to pool.
+    pool = jnp.where(
+        repeats > 0.0,
+        jnp.sum(scatter) / jnp.where(repeats > 0.0, repeats, 1.0),
+        reward_moments(cells)[1] ** 2,
+    )
+    share = weights * visits / cells.n_transitions
+    shrunk = (scatter + 2.0 * pool) / (visits + 1.0)
+    variance = share**2 * shrunk / divisor
+    plain = jnp.sum(share**2 * scatter / divisor**2)
+    spread = jnp.sum(variance)
+    heavy = jnp.sum(variance**2 / (visits + 1.0))
+    df = jnp.where(heavy > 0.0, spread**2 / jnp.where(heavy > 0.0, heavy, 1.0), jnp.inf)
+    return jnp.maximum(0.0, spread - plain), df

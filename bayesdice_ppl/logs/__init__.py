@@ -1,0 +1,11 @@
+"""Read, validate and group logged transitions.
+
+A log is one row per step of one policy at work. Reading drops nothing, fills nothing in and
+guesses nothing: what cannot be used as it stands is refused with the row and the column.
+"""
+
+from bayesdice_ppl.logs.horizon import UsableRows, usable_rows
+from bayesdice_ppl.logs.logs import Logs
+from bayesdice_ppl.logs.reading import read_logs
+
+__all__ = ["Logs", "UsableRows", "read_logs", "usable_rows"]

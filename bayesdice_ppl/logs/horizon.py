@@ -1,0 +1,72 @@
+"""Which transitions can be used when some successor states were never logged.
+
+A log without a ``next_state`` column does not say where the last step of an episode led.
+Leaving out only the unterminated last rows would select on the outcome, since it keeps the
+episodes that happened to end there; so the *whole* step of the horizon is left out, terminated
+or not, and the number of rows is reported.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Bool
+
+from bayesdice_ppl.errors import LogsError
+from bayesdice_ppl.logs.logs import MISSING, Logs
+
+
+class UsableRows(NamedTuple):
+    """Which rows a fit can use.
+
+    Attributes
+    ----------
+    mask
+        True for the rows that are used, shape (n,).
+    left_out
+        How many are not.
+    steps
+        The steps of the horizon whose rows are left out, sorted.
+    """
+
+    mask: Bool[np.ndarray, " n"]
+    left_out: int
+    steps: tuple[int, ...]
+
+
+def usable_rows(logs: Logs, gamma: float) -> UsableRows:
+    """Select the rows that a fit at this discount can use.
+
+    Parameters
+    ----------
+    logs
+        The logged transitions.
+    gamma
+        Discount in [0, 1]. At 0 the successor is never asked for and every row counts.
+
+    Raises
+    ------
+    LogsError
+        No row is left.
+    """
+    everything = np.ones(logs.n_transitions, dtype=bool)
+    if gamma == 0.0:
+        return UsableRows(everything, 0, ())
+    missing = (logs.next_state == MISSING) & ~logs.terminated
+    if not missing.any():
+        return UsableRows(everything, 0, ())
+    steps = np.unique(logs.step[missing])
+    mask = ~np.isin(logs.step, steps)
+    if not mask.any():
+        raise LogsError(
+            f"at gamma = {gamma:g} each row needs its successor state, and none is left once the "
+            f"steps without one ({_listed(steps)}) are left out. Add a column next_state, give "
+            "longer episodes (episode_id, step), or use gamma = 0 if each row stands alone."
+        )
+    return UsableRows(mask, int((~mask).sum()), tuple(int(s) for s in steps))
+
+
+def _listed(steps: np.ndarray) -> str:
+    shown = ", ".join(str(int(s)) for s in steps[:5])
+    return shown if len(steps) <= 5 else f"{shown}, ... ({len(steps)} steps)"

@@ -1,0 +1,108 @@
+"""States and actions are names; inside they are numbers. This module holds the dictionary.
+
+Labels are integers or strings and are kept as they were given. An integer column that a missing
+value turned into floats is read as the integers it held; anything else is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import polars as pl
+from jaxtyping import Int, Shaped
+
+from bayesdice_ppl.errors import BayesDiceError
+
+
+def as_labels(series: pl.Series, column: str, error: type[BayesDiceError]) -> pl.Series:
+    """Check that a column holds labels: all integers (Int64) or all strings.
+
+    Parameters
+    ----------
+    series
+        The column; nulls are passed through.
+    column
+        Its name, for messages.
+    error
+        The exception class to raise.
+
+    Raises
+    ------
+    BayesDiceError
+        Another type, or floats that are not whole numbers (the row is named, from 1).
+    """
+    kind = series.dtype
+    if kind.is_integer() or kind == pl.Boolean:
+        if kind == pl.UInt64 and series.len() and (series.max() or 0) > np.iinfo(np.int64).max:
+            raise error(f"column {column!r}: labels past 2^63 - 1 are not supported; use strings.")
+        return series.cast(pl.Int64)
+    if kind.is_float():
+        broken = series.is_not_null() & ((series != series.round(0)) | ~series.is_finite())
+        if broken.any():
+            row = int(broken.arg_true()[0])
+            raise error(
+                f"row {row + 1}, column {column!r}: expected an integer or a string label, "
+                f"found {series[row]}."
+            )
+        return series.cast(pl.Int64)
+    if kind in (pl.String, pl.Categorical, pl.Enum):
+        return series.cast(pl.String)
+    if kind == pl.Null:
+        return series.cast(pl.Int64)
+    raise error(
+        f"column {column!r}: expected integer or string labels, found {kind}; list columns and "
+        "vectors are not states of a table."
+    )
+
+
+def label_kind(labels: Shaped[np.ndarray, " k"] | pl.Series) -> str:
+    """``"integers"`` or ``"strings"``, for messages about tables that do not match."""
+    if isinstance(labels, pl.Series):
+        return "integers" if labels.dtype.is_integer() else "strings"
+    return "integers" if np.issubdtype(labels.dtype, np.integer) else "strings"
+
+
+def label_array(values: Sequence[Any] | np.ndarray, what: str, error: type[BayesDiceError]) -> Any:
+    """Labels as a one-dimensional array, (k,), of int64 or of Python strings (object).
+
+    Raises
+    ------
+    BayesDiceError
+        Mixed or unusable types, or a label given twice.
+    """
+    items = list(values)
+    if all(isinstance(v, (int, np.integer)) and not isinstance(v, bool) for v in items):
+        array: np.ndarray = np.array(items, dtype=np.int64)
+    elif all(isinstance(v, str) for v in items):
+        array = np.array([str(v) for v in items], dtype=object)
+    else:
+        raise error(f"{what}: expected all integers or all strings, found {items[:5]!r}.")
+    if len(set(items)) != len(items):
+        twice = next(v for v in items if items.count(v) > 1)
+        raise error(f"{what}: {twice!r} is given twice.")
+    return array
+
+
+def sorted_labels(*columns: pl.Series) -> np.ndarray:
+    """All labels in the columns, each once, sorted; shape (k,)."""
+    values = pl.concat([c.drop_nulls().cast(columns[0].dtype) for c in columns]).unique().sort()
+    if values.dtype.is_integer():
+        return values.to_numpy().astype(np.int64)
+    return np.array(values.to_list(), dtype=object)
+
+
+def encode(series: pl.Series, labels: Shaped[np.ndarray, " k"]) -> Int[np.ndarray, " n"]:
+    """Positions of the values among the labels; -1 for a null or for a value that is none."""
+    if series.dtype.is_integer() != (label_kind(labels) == "integers"):
+        return np.full(series.len(), -1, dtype=np.int64)
+    keys = pl.DataFrame(
+        {"label": pl.Series(labels.tolist(), dtype=series.dtype), "code": np.arange(len(labels))}
+    )
+    joined = (
+        pl.DataFrame({"label": series})
+        .join(keys, on="label", how="left", maintain_order="left")
+        .get_column("code")
+    )
+    return joined.fill_null(-1).to_numpy().astype(np.int64)

@@ -1,0 +1,126 @@
+"""A policy of a finite world: one row of action probabilities for each state."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol, final, runtime_checkable
+
+import numpy as np
+from jaxtyping import Float, Shaped
+
+from bayesdice_ppl.errors import PoliciesError
+from bayesdice_ppl.logs.labels import label_array
+
+TOLERANCE = 1e-6
+"""How far the probabilities of a state may be from summing to one."""
+
+
+@runtime_checkable
+class Policy(Protocol):
+    """Anything that gives the probabilities of its actions in a batch of states."""
+
+    def probs(self, obs: Any) -> Any:
+        """Probabilities of the actions, shape (batch, n_actions), in the states ``obs`` (batch,)."""
+        ...
+
+
+@final
+class TabularPolicy:
+    """A table of action probabilities.
+
+    Parameters
+    ----------
+    probabilities
+        Shape (S, A); each row in [0, 1] and summing to 1 within 1e-6.
+    states, actions
+        Labels of the rows and the columns, integers or strings; by default 0, 1, 2, ...
+
+    Raises
+    ------
+    PoliciesError
+        A shape, a probability or a sum is wrong; the state is named.
+    """
+
+    __slots__ = ("actions", "probabilities", "states")
+
+    def __init__(
+        self,
+        probabilities: Any,
+        states: Sequence[Any] | np.ndarray | None = None,
+        actions: Sequence[Any] | np.ndarray | None = None,
+    ):
+        table = np.array(probabilities, dtype=np.float64)
+        if table.ndim != 2 or 0 in table.shape:
+            raise PoliciesError(
+                f"probabilities: expected shape (states, actions), found {table.shape}."
+            )
+        n_states, n_actions = table.shape
+        labels = label_array(range(n_states) if states is None else states, "states", PoliciesError)
+        names = label_array(
+            range(n_actions) if actions is None else actions, "actions", PoliciesError
+        )
+        if (len(labels), len(names)) != table.shape:
+            raise PoliciesError(
+                f"probabilities have shape {table.shape}, but there are {len(labels)} states and "
+                f"{len(names)} actions."
+            )
+        check_probabilities(table, labels, names)
+        table.setflags(write=False)
+        self.probabilities: Float[np.ndarray, "S A"] = table
+        self.states: Shaped[np.ndarray, " S"] = labels
+        self.actions: Shaped[np.ndarray, " A"] = names
+
+    def probs(self, obs: Any) -> Float[np.ndarray, "batch A"]:
+        """Probabilities of ``self.actions`` in the given states.
+
+        Parameters
+        ----------
+        obs
+            State labels, shape (batch,).
+
+        Raises
+        ------
+        PoliciesError
+            A state that the table does not have.
+        """
+        where = {label: row for row, label in enumerate(self.states.tolist())}
+        rows = []
+        for label in np.asarray(obs, dtype=self.states.dtype).tolist():
+            if label not in where:
+                raise PoliciesError(f"the policy's table has no state {label!r}.")
+            rows.append(where[label])
+        return self.probabilities[rows]
+
+    def __repr__(self) -> str:
+        return f"TabularPolicy({len(self.states)} states, {len(self.actions)} actions)"
+
+
+def check_probabilities(
+    table: Float[np.ndarray, "S A"],
+    states: Shaped[np.ndarray, " S"],
+    actions: Shaped[np.ndarray, " A"],
+    who: str = "",
+) -> None:
+    """Refuse a table whose entries are not probabilities or whose rows do not sum to 1.
+
+    Raises
+    ------
+    PoliciesError
+        With the policy (``who``), the state and the action.
+    """
+    prefix = f"policy {who!r}, " if who else ""
+    bad = ~((table >= 0.0) & (table <= 1.0))
+    if bad.any():
+        s, a = np.argwhere(bad)[0]
+        raise PoliciesError(
+            f"{prefix}state {states[s]!r}, action {actions[a]!r}: expected a probability in "
+            f"[0, 1], found {table[s, a]:g}."
+        )
+    total = table.sum(axis=1)
+    off = np.abs(total - 1.0) > TOLERANCE
+    if off.any():
+        s = int(np.flatnonzero(off)[0])
+        raise PoliciesError(
+            f"{prefix}state {states[s]!r}: the probabilities sum to {total[s]:.9g}; expected 1 "
+            f"within {TOLERANCE:g}. Normalize them, or add the actions that are missing."
+        )

@@ -1,0 +1,202 @@
+"""Exact values and ratios of policies in tabular worlds, by one linear solve.
+
+Every quantity here derives from the occupancy: the share of time that a policy spends in each
+state, discounted from the start, or in the long run at gamma = 1. These are what beliefs fitted
+to simulated logs are judged by, so they are computed in float64 from the world's own table and
+never by simulation.
+"""
+
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+from scipy.sparse import csr_array, eye_array
+from scipy.sparse.csgraph import connected_components
+from scipy.sparse.linalg import spsolve
+
+from bayesdice_ppl.envs.tabular import as_tabular
+from bayesdice_ppl.errors import EnvironmentSpecError, SettingsError
+from bayesdice_ppl.simulation.tables import policy_moves, policy_table, reachable
+
+# Below this many states a dense solve is as fast and has no fill-in to fear.
+DENSE_STATES = 1000
+
+
+def true_value(env: Any, policy: Any, gamma: float) -> float:
+    """Exact normalized value of a policy.
+
+    Parameters
+    ----------
+    env
+        A tabular world, as made by `gymnasium.make` or bare.
+    policy
+        A tabular policy for its states and actions, or its probabilities (S, A).
+    gamma
+        Discount in [0, 1].
+
+    Returns
+    -------
+    float
+        In reward per step: (1 - gamma) E[sum_t gamma^t r_t] from the world's initial
+        distribution; the average reward at gamma = 1. In a world that terminates, nothing is
+        earned after the end; wrap it in `Restart` for the value of playing it again and again.
+
+    Raises
+    ------
+    EnvironmentSpecError
+        If the world is not tabular, or, at gamma = 1, the average reward is not unique (more than
+        one class of states can be ended in) or the world terminates.
+    PoliciesError
+        If the policy does not fit the world.
+    SettingsError
+        If gamma is outside [0, 1].
+    """
+    world = as_tabular(env)
+    probabilities = policy_table(world, policy)
+    states = occupancy(
+        policy_moves(world.outcomes, probabilities), world.initial_distribution, gamma
+    )
+    return float(states @ np.sum(probabilities * world.reward_matrix, axis=1))
+
+
+def true_ratio(
+    env: Any, policy: Any, behavior: Any, gamma: float, *, horizon: int | None = None
+) -> Float[np.ndarray, "S A"]:
+    """Exact stationary ratio d^pi(s, a) / d^D(s, a), which a belief's ratio estimates.
+
+    Parameters
+    ----------
+    env
+        A tabular world that never terminates.
+    policy
+        The target policy. Its occupancy d^pi is the discounted one at gamma, normalized to sum
+        to 1, and the stationary one at gamma = 1.
+    behavior
+        The logging policy. Its distribution d^D is what its logs hold: not discounted.
+    gamma
+        Discount of the target's occupancy, in [0, 1].
+    horizon
+        Steps in each logged episode: d^D is then the average of the first `horizon` steps from the
+        initial distribution, which is exactly what logs of such episodes hold in expectation.
+        None: the stationary distribution, which long episodes tend to.
+
+    Returns
+    -------
+    numpy.ndarray
+        (S, A): 0 where neither policy goes, infinite where only the target does.
+
+    Raises
+    ------
+    EnvironmentSpecError
+        If the world is not tabular or terminates, or a stationary distribution is not unique.
+    PoliciesError
+        If a policy does not fit the world.
+    SettingsError
+        If gamma is outside [0, 1] or horizon is below 1.
+    """
+    world = as_tabular(env)
+    outcomes, start = world.outcomes, world.initial_distribution
+    target, logging = policy_table(world, policy), policy_table(world, behavior)
+    if np.any(outcomes.terminated & (outcomes.probability > 0)):
+        raise EnvironmentSpecError(
+            "true_ratio: this world terminates; wrap it in bayesdice_ppl.envs.Restart"
+        )
+    wanted = occupancy(policy_moves(outcomes, target), start, gamma)[:, None] * target
+    logging_moves = policy_moves(outcomes, logging)
+    if horizon is None:
+        logged_states = occupancy(logging_moves, start, 1.0)
+    else:
+        logged_states = _average_of_first(logging_moves, start, horizon)
+    logged = logged_states[:, None] * logging
+    ratio = np.where(wanted > 0, np.inf, 0.0)
+    np.divide(wanted, logged, out=ratio, where=logged > 0)
+    return ratio
+
+
+def occupancy(
+    moves: csr_array, initial_distribution: Float[np.ndarray, " S"], gamma: float
+) -> Float[np.ndarray, " S"]:
+    """Share of time spent in each state.
+
+    Parameters
+    ----------
+    moves
+        (S, S), sparse: the transition matrix under the policy, rows summing to at most 1.
+    initial_distribution
+        (S,).
+    gamma
+        Discount in [0, 1].
+
+    Returns
+    -------
+    numpy.ndarray
+        (S,): (1 - gamma) sum_t gamma^t P(s_t = s), which sums to 1 where nothing terminates; at
+        gamma = 1 its limit, the stationary distribution.
+
+    Raises
+    ------
+    EnvironmentSpecError
+        At gamma = 1, if the stationary distribution is not unique or the world terminates.
+    SettingsError
+        If gamma is outside [0, 1].
+    """
+    if not 0 <= gamma <= 1:
+        raise SettingsError(f"gamma: expected a discount in [0, 1], got {gamma}")
+    if gamma == 1:
+        return _stationary(moves, initial_distribution)
+    system = eye_array(len(initial_distribution)) - gamma * moves.T
+    return _solve(system, (1.0 - gamma) * initial_distribution)
+
+
+def _stationary(
+    moves: csr_array, initial_distribution: Float[np.ndarray, " S"]
+) -> Float[np.ndarray, " S"]:
+    visited = np.flatnonzero(reachable(moves, initial_distribution))
+    within = moves[visited][:, visited]
+    if np.any(within.sum(axis=1) < 1.0 - 1e-6):
+        raise EnvironmentSpecError(
+            "gamma = 1: this world terminates, so it has no average reward; wrap it in "
+            "bayesdice_ppl.envs.Restart, or use gamma < 1"
+        )
+    n_classes, label = connected_components(within, directed=True, connection="strong")
+    edges = within.tocoo()
+    left = np.unique(label[edges.row][label[edges.row] != label[edges.col]])
+    closed = np.setdiff1d(np.arange(n_classes), left)
+    if closed.size > 1:
+        examples = [int(visited[np.argmax(label == c)]) for c in closed[:2]]
+        raise EnvironmentSpecError(
+            f"gamma = 1: the average reward is not unique under this policy: {closed.size} "
+            f"classes of states are never left once entered (for example those of states "
+            f"{examples[0]} and {examples[1]}); use gamma < 1, or a policy that mixes them"
+        )
+    # On its one closed class the chain is irreducible, so d = d P has one solution up to scale.
+    # The equations are dependent: the last is replaced by sum(d) = 1.
+    core = np.flatnonzero(label == closed[0])
+    recurrent = within[core][:, core]
+    equations = (eye_array(core.size) - recurrent.T).tolil()
+    equations[-1, :] = 1.0
+    right = np.zeros(core.size)
+    right[-1] = 1.0
+    result = np.zeros(len(initial_distribution))
+    result[visited[core]] = _solve(equations, right)
+    return result
+
+
+def _average_of_first(
+    moves: csr_array, initial_distribution: Float[np.ndarray, " S"], horizon: int
+) -> Float[np.ndarray, " S"]:
+    if horizon < 1:
+        raise SettingsError(f"horizon: expected at least 1 step, got {horizon}")
+    now = initial_distribution
+    total = now.copy()
+    backwards = moves.T.tocsr()
+    for _ in range(horizon - 1):
+        now = backwards @ now
+        total += now
+    return total / horizon
+
+
+def _solve(system: Any, right: Float[np.ndarray, " S"]) -> Float[np.ndarray, " S"]:
+    if right.size <= DENSE_STATES:
+        return np.linalg.solve(system.toarray(), right)
+    return np.atleast_1d(spsolve(system.tocsc(), right))

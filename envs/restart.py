@@ -1,0 +1,145 @@
+"""Games without end: where an episode would terminate, a fresh one starts instead.
+
+Behind this wrapper an episodic game is a plain infinite-horizon Markov decision process, for
+which the discounted and the average-reward values of the paper are defined as they stand. The
+terminal states themselves are never visited: the step that would enter one lands in a new start
+state.
+"""
+
+from functools import cached_property
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium.utils import RecordConstructorArgs
+from jaxtyping import Float
+
+from bayesdice_ppl.envs.tabular import (
+    Outcomes,
+    TabularEnv,
+    compact,
+    outcomes_of_toy_text,
+    reward_matrix,
+    through_transparent,
+    transition_matrix,
+)
+from bayesdice_ppl.errors import EnvironmentSpecError
+
+
+def restart_outcomes(outcomes: Outcomes, initial_distribution: Float[np.ndarray, " S"]) -> Outcomes:
+    """Send every outcome that terminates to the start states instead.
+
+    Parameters
+    ----------
+    outcomes
+        The episodic table, fields (S, A, K).
+    initial_distribution
+        (S,): where a fresh episode starts.
+
+    Returns
+    -------
+    Outcomes
+        The table of the infinite world, with the same S states and no termination. A terminating
+        outcome keeps its reward and becomes one outcome for each possible start state.
+    """
+    starts = np.flatnonzero(initial_distribution > 0)
+    ended = outcomes.terminated[..., None]
+    unsplit = np.zeros(starts.size)
+    unsplit[0] = 1.0
+    share = np.where(ended, initial_distribution[starts], unsplit)
+    split = Outcomes(
+        probability=outcomes.probability[..., None] * share,
+        next_state=np.where(ended, starts, outcomes.next_state[..., None]),
+        reward=np.broadcast_to(outcomes.reward[..., None], share.shape),
+        terminated=np.zeros(share.shape, dtype=bool),
+    )
+    n_states, n_actions = outcomes.probability.shape[:2]
+    return compact(Outcomes(*(field.reshape(n_states, n_actions, -1) for field in split)))
+
+
+class Restart(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
+    """Make an episodic environment infinite: termination leads to a fresh start state.
+
+    `step` never reports termination; it returns the first observation of the new episode, with
+    the reward of the step that ended the old one. Truncation passes through. `info["restarted"]`
+    says whether it happened, and `info["final_observation"]` then holds the terminal observation.
+
+    For a tabular world (one with a table of outcomes, or Gymnasium's toy-text games) the wrapper
+    is itself a `TabularEnv`, of the infinite world.
+
+    Parameters
+    ----------
+    env
+        Any Gymnasium environment.
+
+    Notes
+    -----
+    Yang, Dai, Nachum, Tucker, Schuurmans, "Offline Policy Selection under Uncertainty", appendix
+    C.1, whose environments are made infinite-horizon in the same way.
+    """
+
+    def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
+        RecordConstructorArgs.__init__(self)
+        gymnasium.Wrapper.__init__(self, env)
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """Take an action, and start afresh if it ends the game.
+
+        Parameters
+        ----------
+        action
+            An action of the wrapped environment.
+
+        Returns
+        -------
+        tuple
+            Next observation, reward, False, truncated, info.
+        """
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        info = {**info, "restarted": bool(terminated)}
+        if terminated:
+            info["final_observation"] = observation
+            # No seed: the generator goes on, so that one seed fixes the whole infinite run.
+            observation, _ = self.env.reset()
+        return observation, float(reward), False, truncated, info
+
+    @cached_property
+    def _episodic(self) -> tuple[Outcomes, Float[np.ndarray, " S"]]:
+        world = through_transparent(self.env)
+        if isinstance(world, TabularEnv):
+            return world.outcomes, world.initial_distribution
+        table = getattr(world, "P", None)
+        initial_distribution = getattr(world, "initial_state_distrib", None)
+        if table is None or initial_distribution is None:
+            raise EnvironmentSpecError(
+                f"Restart around {type(world).__name__}: not a tabular world, so it has no table "
+                "of outcomes. Expected `outcomes` and `initial_distribution`, or the `P` and "
+                "`initial_state_distrib` of Gymnasium's toy-text games"
+            )
+        return outcomes_of_toy_text(table), np.asarray(initial_distribution, dtype=np.float64)
+
+    @cached_property
+    def outcomes(self) -> Outcomes:
+        """The outcomes of every state and action in the infinite world, each field (S, A, K).
+
+        Raises
+        ------
+        EnvironmentSpecError
+            If the wrapped environment is not tabular.
+        """
+        return restart_outcomes(*self._episodic)
+
+    @property
+    def initial_distribution(self) -> Float[np.ndarray, " S"]:
+        """Distribution of the first state, and of the state after each restart, (S,)."""
+        return self._episodic[1]
+
+    @cached_property
+    def transition_matrix(self) -> Float[np.ndarray, "S A S"]:
+        """Probability of going on to each state, (S, A, S); every row sums to 1."""
+        return transition_matrix(self.outcomes)
+
+    @cached_property
+    def reward_matrix(self) -> Float[np.ndarray, "S A"]:
+        """Mean reward of each state and action, (S, A)."""
+        return reward_matrix(self.outcomes)

@@ -1,0 +1,55 @@
+"""Two small gradient tools that the guides need: reversal, and the path-only score.
+
+The multipliers must climb while everything else descends, in one optimizer and one ELBO; and a
+full-covariance guide converges to its optimum, not to a cloud around it, when the score of the
+sample does not add noise.
+"""
+
+from __future__ import annotations
+
+from typing import final
+
+import jax
+import numpyro.distributions as dist
+from jaxtyping import Array, Float
+from numpyro.distributions import constraints
+
+
+def reverse_gradient(parameter: Float[Array, ...]) -> Float[Array, ...]:
+    """The same value with the opposite gradient, so that descent on it is ascent.
+
+    Applied to the *parameters* of the multipliers' guide and not to the multipliers themselves:
+    those also depend on the ratio, whose own gradient must keep its sign.
+    """
+    return 2.0 * jax.lax.stop_gradient(parameter) - parameter
+
+
+@final
+class StopScore(dist.Distribution):
+    """A reparametrized distribution whose log density does not move with its own parameters.
+
+    The gradient of log q has an expectation of zero through the parameters, and only noise; left
+    out, the gradient of the ELBO has no variance where q is the posterior (Roeder, Wu and
+    Duvenaud, "Sticking the Landing", 2017).
+
+    Parameters
+    ----------
+    base
+        The distribution to sample from.
+    """
+
+    arg_constraints = {}  # noqa: RUF012  NumPyro declares it so
+    support = constraints.real_vector
+    pytree_data_fields = ("base",)
+
+    def __init__(self, base: dist.Distribution):
+        self.base = base
+        super().__init__(base.batch_shape, base.event_shape)
+
+    def sample(self, key: Array | None, sample_shape: tuple[int, ...] = ()) -> Array:
+        """Draw from the base, with gradients to its parameters."""
+        return self.base.sample(key, sample_shape)
+
+    def log_prob(self, value: Array) -> Array:
+        """Log density of the base with its parameters held fixed."""
+        return jax.tree.map(jax.lax.stop_gradient, self.base).log_prob(value)

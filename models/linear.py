@@ -1,0 +1,152 @@
+"""BayesDICE with a linear ratio as a NumPyro program.
+
+The prior is on the weights of the ratio (site ``zeta``) and on the policy's value (``value``); the
+data enter through one factor, ``chance_constraint``, which prices the residual of the
+stationarity, normalization and value constraints as seen through the multipliers ``beta``. The
+guide's multipliers climb while everything else descends, so that SVI on the pair solves
+min over q(zeta, value), max over q(beta | zeta, value), of
+KL(q || p) + (lambda / epsilon) E_q[beta'residual - f*(beta)]   (Yang et al., eq. 14).
+
+Both functions are plain: trace them, put another guide beside the model, or run them with an SVI
+or an MCMC kernel of your own (with ``inner="exact"``, which has no multipliers to fit).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpyro
+import numpyro.distributions as dist
+from jaxtyping import Array, Float
+from numpyro.distributions import constraints
+
+from bayesdice_ppl.constraint import ChanceConstraint
+from bayesdice_ppl.models.gradients import StopScore, reverse_gradient
+from bayesdice_ppl.moments import Moments
+
+
+class Coordinates(NamedTuple):
+    """Coordinates y in which the guide moves: latent = center + factor y.
+
+    Attributes
+    ----------
+    center
+        Shape (L,), with L = P + 1 latent numbers, or P without the value constraint.
+    factor
+        Lower triangular, shape (L, L).
+    """
+
+    center: Float[Array, " L"]
+    factor: Float[Array, "L L"]
+
+
+class Start(NamedTuple):
+    """Where the guide starts, in its coordinates.
+
+    The defaults are far off on purpose: three standard deviations away and three times too wide,
+    so that what the guide arrives at was found and not given.
+
+    Attributes
+    ----------
+    offset, scale
+        Mean of every coordinate, and its standard deviation.
+    """
+
+    offset: float = 3.0
+    scale: float = 3.0
+
+
+def model(
+    moments: Moments,
+    constraint: ChanceConstraint,
+    *,
+    inner: str = "guide",
+    value_constraint: bool = True,
+) -> None:
+    """Prior and factor.
+
+    Parameters
+    ----------
+    moments
+        What the log says of one policy.
+    constraint
+        Penalty and price.
+    inner
+        ``"guide"``: the multipliers are the site ``beta``, to be fitted by a guide;
+        ``"exact"``: the factor holds their closed-form maximum, the penalty itself.
+    value_constraint
+        False: the value is the deterministic sum of ratio times reward, as in the paper, and the
+        noise of the rewards does not enter.
+    """
+    mean, scale = moments.prior_mean, moments.prior_scale
+    weights = numpyro.sample("zeta", dist.Normal(mean[:-1], scale[:-1]).to_event(1))
+    if value_constraint:
+        value = numpyro.sample("value", dist.Normal(mean[-1], scale[-1]))
+    else:
+        implied = moments.residual(weights, jnp.zeros_like(mean[-1]))[-1]
+        value = numpyro.deterministic("value", implied)
+    residual = moments.residual(weights, value)
+    if inner == "guide":
+        # No prior and no entropy: beta is a point of an inner maximization, not a belief.
+        beta = numpyro.sample(
+            "beta", dist.Normal(jnp.zeros_like(residual), 1.0).to_event(1).mask(False)
+        )
+        loss = beta @ residual - constraint.penalty.conjugate(beta)
+    else:
+        loss = constraint.penalty.value(residual)
+    numpyro.deterministic("loss", loss)
+    numpyro.factor("chance_constraint", -constraint.price * loss)
+
+
+def guide(
+    moments: Moments,
+    constraint: ChanceConstraint,
+    *,
+    coordinates: Coordinates,
+    inner: str = "guide",
+    value_constraint: bool = True,
+    start: Start = Start(),  # noqa: B008  an immutable NamedTuple
+) -> None:
+    """Full-covariance Gaussian over (zeta, value), and multipliers affine in them.
+
+    Where ratio and residual are linear and the penalty is quadratic, the best multipliers are
+    affine in the ratio and the best q is Gaussian, so that this guide holds the optimum.
+
+    Parameters
+    ----------
+    moments, constraint, inner, value_constraint
+        As for `model`.
+    coordinates
+        The coordinates it moves in; any will do, good ones converge sooner.
+    start
+        Where it starts.
+    """
+    size = coordinates.center.shape[0]
+    center, factor = coordinates
+    loc = numpyro.param("loc", jnp.full_like(center, start.offset))
+    scale_tril = numpyro.param(
+        "scale_tril",
+        start.scale * jnp.eye(size, dtype=center.dtype),
+        constraint=constraints.lower_cholesky,
+    )
+    y = numpyro.sample(
+        "coordinates",
+        StopScore(dist.MultivariateNormal(loc, scale_tril=scale_tril)),
+        infer={"is_auxiliary": True},
+    )
+    latent = center + factor @ y
+    # The change of variables, so that the ELBO is that of (zeta, value).
+    volume = -jnp.sum(jnp.log(jnp.abs(jnp.diagonal(factor))))
+    weights = latent[:-1] if value_constraint else latent
+    numpyro.sample("zeta", dist.Delta(weights, log_density=volume, event_dim=1))
+    if value_constraint:
+        numpyro.sample("value", dist.Delta(latent[-1]))
+    if inner == "guide":
+        n_rows = moments.offset.shape[0]
+        slope = numpyro.param("beta_slope", jnp.zeros((n_rows, size), center.dtype))
+        level = numpyro.param("beta_level", jnp.zeros(n_rows, center.dtype))
+        whitened = reverse_gradient(slope) @ y + reverse_gradient(level)
+        # The residual shrinks as 1 / sqrt(price): in these units its multipliers are of order 1.
+        beta = constraint.penalty.unwhiten(whitened) / jnp.sqrt(constraint.price)
+        numpyro.sample("beta", dist.Delta(beta, event_dim=1).mask(False))

@@ -1,0 +1,98 @@
+"""The worlds as Gymnasium sees them: checker, names, seeds, wrappers."""
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env
+
+import bayesdice_ppl.envs as envs
+from bayesdice_ppl.errors import EnvironmentSpecError
+
+IDS = [
+    f"bayesdice_ppl.envs:bayesdice/{name}-v0" for name in ("Bandit", "InfiniteFrozenLake", "Garnet")
+]
+
+
+def play(env, seed, n_steps=300):
+    rng = np.random.default_rng(7)
+    start, _ = env.reset(seed=seed)
+    actions = rng.integers(env.action_space.n, size=n_steps).tolist()
+    return [start, *(env.step(action)[:4] for action in actions)]
+
+
+# A world that is a wrapper is checked as what it is, and Gymnasium remarks on that.
+@pytest.mark.filterwarnings("ignore:.*is different from the unwrapped version:UserWarning")
+@pytest.mark.parametrize("name", IDS)
+def test_passes_gymnasiums_checker(name):
+    made = gymnasium.make(name)
+    # Frozen lake draws with pygame, which is not ours to require.
+    is_lake = "FrozenLake" in name
+    check_env(made if is_lake else made.unwrapped, skip_render_check=is_lake)
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_the_seed_of_reset_fixes_the_whole_run(name):
+    first, second = gymnasium.make(name), gymnasium.make(name)
+    assert play(first, 5) == play(second, 5)
+    assert play(first, 5) != play(second, 6)
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_never_terminates_and_never_truncates(name):
+    steps = play(gymnasium.make(name), 0, n_steps=2000)[1:]
+    assert not any(terminated or truncated for _, _, terminated, truncated in steps)
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_can_be_made_again_from_its_own_spec(name):
+    env = gymnasium.make(name)
+    assert play(gymnasium.make(env.spec), 1) == play(env, 1)
+
+
+def test_registering_again_changes_nothing():
+    from bayesdice_ppl.envs.registration import register_worlds
+
+    before = dict(gymnasium.registry)
+    register_worlds()
+    assert gymnasium.registry == before
+
+
+def test_make_passes_arguments_on():
+    assert gymnasium.make(IDS[0], arms=(0.1, 0.2, 0.3)).action_space.n == 3
+    assert gymnasium.make(IDS[1], map_name="8x8").observation_space.n == 64
+    assert gymnasium.make(IDS[2], seed=3, n_states=7).observation_space.n == 7
+
+
+def test_restart_of_a_game_that_is_no_table():
+    env = envs.Restart(gymnasium.make("CartPole-v1"))
+    env.reset(seed=0)
+    n_restarts = 0
+    for _ in range(200):
+        observation, reward, terminated, _, info = env.step(0)
+        assert not terminated
+        assert reward == 1.0
+        n_restarts += info["restarted"]
+        if info["restarted"]:
+            # Ours is the fresh start; the end of the fallen pole is kept aside.
+            assert np.all(np.abs(observation) <= 0.05)
+            assert abs(info["final_observation"][2]) > 0.2
+    assert n_restarts > 10
+    with pytest.raises(EnvironmentSpecError, match="not a tabular world"):
+        _ = env.outcomes
+
+
+def test_tables_are_read_through_harmless_wrappers_only():
+    bandit = envs.Bandit()
+    limited = gymnasium.wrappers.TimeLimit(bandit, max_episode_steps=5)
+    assert envs.as_tabular(limited) is bandit
+    assert envs.as_tabular(gymnasium.make(IDS[1])).outcomes.probability.shape[:2] == (16, 4)
+    doubled = gymnasium.wrappers.TransformReward(bandit, lambda reward: 2 * reward)
+    with pytest.raises(EnvironmentSpecError, match="TransformReward"):
+        envs.as_tabular(doubled)
+    with pytest.raises(EnvironmentSpecError, match="Restart"):
+        envs.as_tabular(gymnasium.make("FrozenLake-v1"))
+
+
+def test_worlds_without_a_picture_refuse_to_draw():
+    with pytest.raises(EnvironmentSpecError, match="render_mode"):
+        envs.Bandit(render_mode="human")
