@@ -40,7 +40,8 @@ def make_belief(
     attrs
         Attributes of the root; anything that is no string or number is stored as JSON.
     """
-    import arviz as az
+    # ArviZ itself would load its plots, which take a second.
+    from arviz_base import from_dict
 
     data = {
         name: {
@@ -66,7 +67,7 @@ def make_belief(
         key: value if isinstance(value, (str, int, float)) else json.dumps(value)
         for key, value in attrs.items()
     }
-    return az.from_dict(data, coords=dict(coords), dims=dims, attrs={"/": flat})
+    return from_dict(data, coords=dict(coords), dims=dims, attrs={"/": flat})
 
 
 def save_belief(belief: DataTree, path: str | os.PathLike[str]) -> Path:

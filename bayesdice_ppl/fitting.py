@@ -36,6 +36,7 @@ from bayesdice_ppl.inference import (
     make_settings,
     prepare,
     solve,
+    split_key,
 )
 from bayesdice_ppl.logs import Logs, UsableRows, usable_rows
 from bayesdice_ppl.moments import Cells, count_cells
@@ -43,6 +44,8 @@ from bayesdice_ppl.policies import AlignedPolicies, Policy, align_policies
 
 if TYPE_CHECKING:
     from xarray import DataTree
+
+_onto_pairs = jax.jit(jax.vmap(renormalize, in_axes=(0, None, None, None)))
 
 
 @final
@@ -86,8 +89,7 @@ def prepare_fit(logs: Logs, policies: Mapping[str, Policy], settings: FitSetting
     starts[cells.initial_state] = True
     with jax.enable_x64(True):
         everywhere = np.ones(len(pairs.state))
-        onto_pairs = jax.vmap(renormalize, in_axes=(0, None, None, None))
-        found = onto_pairs(aligned.probabilities, pairs.state, pairs.action, everywhere)
+        found = _onto_pairs(aligned.probabilities, pairs.state, pairs.action, everywhere)
         targets, kept = (np.asarray(array) for array in found)
     edges = (cells.pair[onward], cells.successor[onward])
     reached = [reach(target, pairs.state, edges, starts) for target in targets]
@@ -210,7 +212,7 @@ def fit(
         svi=svi,
     )
     prepared = prepare_fit(logs, policies, settings)
-    key_solve, key_draw = jax.random.split(rng_key)
+    key_solve, key_draw = split_key(rng_key)
     solution = solve(prepared.problem, key_solve, settings)
     drawn = draw(prepared.problem, solution, prepared.candidates, key_draw, settings)
     return _lay_out(prepared, solution, drawn, rng_key)

@@ -15,7 +15,7 @@ from jaxtyping import Array, Float
 from numpyro.distributions import constraints
 
 
-def reverse_gradient(parameter: Float[Array, ...]) -> Float[Array, ...]:
+def reverse_gradient(parameter: Float[Array, "..."]) -> Float[Array, "..."]:
     """The same value with the opposite gradient, so that descent on it is ascent.
 
     Applied to the *parameters* of the multipliers' guide and not to the multipliers themselves:

@@ -13,7 +13,7 @@ from bayesdice_ppl.constraint.chance import (
     residual_rank,
 )
 from bayesdice_ppl.constraint.covariance import residual_covariance, start_weight
-from bayesdice_ppl.constraint.penalties import Mahalanobis, Penalty, Squared
+from bayesdice_ppl.constraint.penalties import Mahalanobis, Penalty, Squared, mahalanobis
 
 __all__ = [
     "ChanceConstraint",
@@ -24,6 +24,7 @@ __all__ = [
     "chance_price",
     "invertible",
     "live_rows",
+    "mahalanobis",
     "residual_covariance",
     "residual_rank",
     "start_weight",

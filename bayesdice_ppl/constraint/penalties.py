@@ -69,14 +69,15 @@ class Mahalanobis(NamedTuple):
 
     Attributes
     ----------
-    factor
-        Lower Cholesky factor of Sigma (ridged), shape (R, R).
+    factor, inverse
+        Lower Cholesky factor L of Sigma (ridged), and L^-1, shapes (R, R).
     rows
         1 for the rows of the residual that count, shape (R,); the factor is the identity
         elsewhere.
     """
 
     factor: Float[Array, "R R"]
+    inverse: Float[Array, "R R"]
     rows: Float[Array, " R"]
 
     def value(self, residual: Float[Array, "*b R"]) -> Float[Array, "*b"]:
@@ -93,11 +94,14 @@ class Mahalanobis(NamedTuple):
 
     def unwhiten(self, whitened: Float[Array, "*b R"]) -> Float[Array, "*b R"]:
         """L'^-1 whitened, with Sigma = L L'."""
-        flat = jnp.moveaxis(jnp.atleast_2d(whitened * self.rows), -1, 0)
-        solved = solve_triangular(self.factor.T, flat.reshape(flat.shape[0], -1), lower=False)
-        return jnp.moveaxis(solved.reshape(flat.shape), 0, -1).reshape(whitened.shape)
+        return (whitened * self.rows) @ self.inverse
 
     def _whiten(self, residual: Float[Array, "*b R"]) -> Float[Array, "*b R"]:
-        flat = jnp.moveaxis(jnp.atleast_2d(residual * self.rows), -1, 0)
-        solved = solve_triangular(self.factor, flat.reshape(flat.shape[0], -1), lower=True)
-        return jnp.moveaxis(solved.reshape(flat.shape), 0, -1).reshape(residual.shape)
+        return (residual * self.rows) @ self.inverse.T
+
+
+def mahalanobis(covariance: Float[Array, "R R"], rows: Float[Array, " R"]) -> Mahalanobis:
+    """Factor an invertible Sigma once, for all the evaluations to come."""
+    factor = jnp.linalg.cholesky(covariance)
+    identity = jnp.eye(len(rows), dtype=covariance.dtype)
+    return Mahalanobis(factor, solve_triangular(factor, identity, lower=True), rows)

@@ -8,6 +8,7 @@ from bayesdice_ppl.inference.engine import (
     draw,
     prepare,
     solve,
+    split_key,
 )
 from bayesdice_ppl.inference.exact import GaussianPosterior, exact_posterior
 from bayesdice_ppl.inference.pilot import Pilot, run_pilot
@@ -30,4 +31,5 @@ __all__ = [
     "run_pilot",
     "run_svi",
     "solve",
+    "split_key",
 ]

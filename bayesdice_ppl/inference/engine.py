@@ -23,6 +23,7 @@ from bayesdice_ppl.constraint import (
     chance_price,
     invertible,
     live_rows,
+    mahalanobis,
     residual_rank,
 )
 from bayesdice_ppl.inference.copula import (
@@ -113,12 +114,12 @@ def prepare(cells: Cells, candidates: Candidates, settings: FitSettings) -> Prob
         prices = tuple(
             chance_price(
                 float(cells.n_transitions),
-                residual_rank(np.asarray(covariance)),
+                residual_rank(covariance),
                 xi=settings.xi,
                 lam=settings.lam,
                 epsilon=settings.epsilon,
             )
-            for covariance in pilots.covariance
+            for covariance in np.asarray(pilots.covariance)
         )
         price = jnp.asarray([p.lam / p.epsilon for p in prices])
         constraint, coordinates = _constraints(cells, moments, pilots, price, settings)
@@ -152,12 +153,12 @@ def _constraints(
         penalty: Mahalanobis | Squared
         if settings.penalty == "mahalanobis":
             metric = invertible(pilot.covariance, rows, mean_square)
-            penalty = Mahalanobis(jnp.linalg.cholesky(metric), rows)
+            penalty = mahalanobis(metric, rows)
         else:
             metric = jnp.eye(len(rows))
             penalty = Squared(rows)
         coordinates = tight_coordinates(
-            moments, metric, rows, price, pilot.mean, value_constraint=settings.value_constraint
+            moments, metric, rows, price, value_constraint=settings.value_constraint
         )
         return ChanceConstraint(penalty, price), coordinates
 
@@ -216,25 +217,26 @@ def draw(
     With ``joint`` the draws of all candidates share their key and are reordered by the copula, so
     that identical candidates share every draw; without, each has a key of its own.
     """
-    key_draws, key_ranks = jax.random.split(rng_key)
+    key_draws, key_ranks = split_key(rng_key)
     n_policies = candidates.target.shape[0]
-    keys = (
-        jnp.stack([key_draws] * n_policies)
-        if settings.joint
-        else jax.random.split(key_draws, n_policies)
-    )
+    mean, factor = (np.asarray(array) for array in solution.posterior)
     with jax.enable_x64(True):
-        values, losses, weights = _draws(
-            problem._replace(prices=()), solution.posterior, keys, settings.draws
+        shape = (settings.draws, factor.shape[2])
+        shape = shape if settings.joint else (n_policies, *shape)
+        normal = np.asarray(jax.random.normal(key_draws, shape, factor.dtype))
+        df = np.asarray(problem.pilots.degrees_of_freedom)
+        value = _student_values(normal, mean[:, -1], factor[:, -1], df)
+        found = _draws(
+            problem._replace(prices=()), solution.posterior, normal, value, settings.joint
         )
-        value, loss, weight = np.asarray(values), np.asarray(losses), np.asarray(weights)
+        loss, weight = (np.asarray(array) for array in found)
         if not settings.joint:
             return Draws(value, loss, weight, np.eye(n_policies))
         # One column of the copula for each distinct candidate: equal ones share it exactly.
         _, first, copy = np.unique(
             candidates.target, axis=0, return_index=True, return_inverse=True
         )
-        covariance = influence_covariance(
+        covariance = _influence_covariance(
             problem.cells, problem.pilots, by_episode=settings.by_episode
         )
         correlation = correlation_matrix(np.asarray(covariance))
@@ -249,32 +251,49 @@ def draw(
     )
 
 
-@partial(jax.jit, static_argnames="n_draws")
+# Compiled as a whole, once: operation by operation, a first fit would compile dozens.
+_influence_covariance = jax.jit(influence_covariance, static_argnames="by_episode")
+
+
+@jax.jit
+def split_key(rng_key: PRNGKeyArray) -> tuple[PRNGKeyArray, PRNGKeyArray]:
+    """Two keys from one."""
+    first, second = jax.random.split(rng_key)
+    return first, second
+
+
+def _student_values(
+    normal: Float[np.ndarray, "*N S L"],
+    mean: Float[np.ndarray, " N"],
+    factor: Float[np.ndarray, "N L"],
+    df: Float[np.ndarray, " N"],
+) -> Float[np.ndarray, "S N"]:
+    """Values of the draws: each normal draw of the value, at its own quantile of Student's t."""
+    from scipy.special import ndtr, stdtrit
+
+    sd = np.sqrt(np.sum(factor**2, axis=1))
+    unit = factor / np.where(sd > 0.0, sd, 1.0)[:, None]
+    score = normal @ unit.T if normal.ndim == 2 else np.einsum("nsl,nl->sn", normal, unit)
+    # From the lower tail, where probabilities keep their precision.
+    return mean + sd * np.copysign(stdtrit(df, ndtr(-np.abs(score))), score)
+
+
+@partial(jax.jit, static_argnames="shared")
 def _draws(
-    problem: Problem, posterior: GaussianPosterior, keys: PRNGKeyArray, n_draws: int
-) -> tuple[Array, Array, Array]:
+    problem: Problem, posterior: GaussianPosterior, normal: Array, value: Array, shared: bool
+) -> tuple[Array, Array]:
     def one(
         moments: Moments,
         constraint: ChanceConstraint,
-        pilot: Pilot,
         posterior: GaussianPosterior,
-        key: PRNGKeyArray,
-    ) -> tuple[Array, Array, Array]:
-        key_normal, key_spread = jax.random.split(key)
-        mean, factor = posterior
-        normal = jax.random.normal(key_normal, (n_draws, factor.shape[1]), mean.dtype)
-        latent = mean + normal @ factor.T
-        finite = jnp.isfinite(pilot.degrees_of_freedom)
-        df = jnp.where(finite, pilot.degrees_of_freedom, 1.0)
-        chi2 = jax.random.chisquare(key_spread, df, (n_draws,), mean.dtype)
-        widen = jnp.where(finite, jnp.sqrt(df / chi2), 1.0)
-        value = mean[-1] + (latent[:, -1] - mean[-1]) * widen
-        weights = latent[:, :-1]
+        normal: Array,
+        value: Array,
+    ) -> tuple[Array, Array]:
+        weights = posterior.mean[:-1] + normal @ posterior.factor[:-1].T
         residual = weights @ moments.matrix[:, :-1].T + value[:, None] * moments.matrix[:, -1]
         loss = constraint.penalty.value(residual + moments.offset)
-        return value, loss, weights * moments.active
+        return loss, weights * moments.active
 
-    value, loss, weights = jax.vmap(one)(
-        problem.moments, problem.constraint, problem.pilots, posterior, keys
+    return jax.vmap(one, in_axes=(0, 0, 0, None if shared else 0, 1), out_axes=1)(
+        problem.moments, problem.constraint, posterior, normal, value
     )
-    return value.T, loss.T, jnp.moveaxis(weights, 0, 1)

@@ -22,6 +22,7 @@ from bayesdice_ppl.moments import Moments
 
 _TIGHT = 0.05
 _JITTER = 1e-10
+_WIDE = 20.0
 
 
 class SviSettings(NamedTuple):
@@ -32,7 +33,8 @@ class SviSettings(NamedTuple):
     steps
         Number of Adam steps; the rate falls to zero along a cosine.
     learning_rate
-        Its first value, in the guide's coordinates.
+        Its first value, in the guide's coordinates; for the guide's matrices it is smaller by 20
+        over their number of columns.
     particles
         Draws per step.
     start_offset, start_scale
@@ -66,7 +68,6 @@ def tight_coordinates(
     covariance: Float[Array, "R R"],
     rows: Float[Array, " R"],
     price: Float[Array, ""],
-    center: Float[Array, " K"],
     *,
     value_constraint: bool = True,
 ) -> Coordinates:
@@ -82,8 +83,6 @@ def tight_coordinates(
         1 for the live rows, shape (R,).
     price
         lambda / epsilon.
-    center
-        Where the coordinates are centered, shape (P + 1,).
     value_constraint
         Whether the value is a latent of its own.
 
@@ -91,7 +90,9 @@ def tight_coordinates(
     -----
     Directions in which the residual hardly varies make the problem stiff (a condition of 1e5 on
     small worlds). The residual's correlation matrix keeps its eigenvalues below 0.05, and all
-    others are set to one: what is left to find are the correlations and the location.
+    others are set to one: what is left to find are the correlations and the location. The
+    coordinates are centered where the nearly exact constraints hold; anywhere else would be
+    hundreds of standard deviations off along them.
     """
     scale = jnp.sqrt(jnp.diagonal(covariance))
     both = rows[:, None] * rows
@@ -100,15 +101,16 @@ def tight_coordinates(
     flattened = (vectors * jnp.where(values < _TIGHT, values, 1.0)) @ vectors.T
     rough = both * flattened * scale[:, None] * scale / price
     size = None if value_constraint else -1
-    spread = condition(
+    found = condition(
         (moments.matrix * rows[:, None])[:, :size],
         moments.offset * rows,
         rough,
         moments.prior_mean[:size],
         moments.prior_scale[:size],
-    ).covariance
+    )
+    spread = found.covariance
     jitter = _JITTER * jnp.diagonal(spread) + jnp.finfo(spread.dtype).tiny
-    return Coordinates(center[:size], jnp.linalg.cholesky(spread + jnp.diag(jitter)))
+    return Coordinates(found.mean, jnp.linalg.cholesky(spread + jnp.diag(jitter)))
 
 
 def run_svi(
@@ -141,12 +143,20 @@ def run_svi(
     from bayesdice_ppl.models import guide, model
 
     options = {"inner": inner, "value_constraint": value_constraint}
-    schedule = optax.cosine_decay_schedule(settings.learning_rate, settings.steps)
+    # Adam moves every entry of a matrix at its rate, so a step's length grows with the number of
+    # columns; without this the game with the multipliers diverges in a hundred dimensions.
+    shrink = min(1.0, _WIDE / coordinates.center.shape[0])
+    rates = dict.fromkeys(("loc", "beta_level"), settings.learning_rate)
+    rates |= dict.fromkeys(("scale_tril", "beta_slope"), settings.learning_rate * shrink)
+    adam = {
+        name: optax.adam(optax.cosine_decay_schedule(rate, settings.steps), b1=0.9, b2=0.99)
+        for name, rate in rates.items()
+    }
     start = Start(settings.start_offset, settings.start_scale)
     svi = SVI(
         partial(model, **options),
         partial(guide, coordinates=coordinates, start=start, **options),
-        optax_to_numpyro(optax.adam(schedule, b1=0.9, b2=0.99)),
+        optax_to_numpyro(optax.partition(adam, lambda params: {name: name for name in params})),
         Trace_ELBO(num_particles=settings.particles),
     )
     problem = (moments, constraint)

@@ -20,7 +20,7 @@ class Policy(Protocol):
     """Anything that gives the probabilities of its actions in a batch of states."""
 
     def probs(self, obs: Any) -> Any:
-        """Probabilities of the actions, shape (batch, n_actions), in the states ``obs`` (batch,)."""
+        """Probabilities of the actions in the states ``obs`` (batch,): (batch, n_actions)."""
         ...
 
 
