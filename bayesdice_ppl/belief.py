@@ -11,7 +11,7 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import numpy as np
 
@@ -21,6 +21,30 @@ if TYPE_CHECKING:
     from xarray import DataTree
 
 ENGINE = "h5netcdf"
+
+
+@final
+class SupportWarning(NamedTuple):
+    """One thing that the logs cannot tell about one candidate.
+
+    Attributes
+    ----------
+    policy
+        The candidate.
+    reason
+        What is missing, for people.
+    abstain
+        Whether it is bad enough that no recommendation should be made.
+    """
+
+    policy: str
+    reason: str
+    abstain: bool
+
+    @property
+    def sentence(self) -> str:
+        """The reason, with the candidate's name."""
+        return f"{self.policy}: {self.reason}"
 
 
 def make_belief(

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from bayesdice_ppl.belief import SupportWarning
 from bayesdice_ppl.moments import Cells
 
 MOVED_WARN, MOVED_ABSTAIN = 0.02, 0.1
@@ -46,14 +47,6 @@ class Support(NamedTuple):
     lost_mass: Float[np.ndarray, " N"]
     effective_sample_size: Float[np.ndarray, " N"]
     influential_episode_share: Float[np.ndarray, " N"]
-
-
-class SupportWarning(NamedTuple):
-    """A sentence about one candidate, and whether it should stop a recommendation."""
-
-    policy: str
-    reason: str
-    abstain: bool
 
 
 def state_flow(

@@ -39,6 +39,10 @@ from bayesdice_ppl.inference.svi import run_svi, tight_coordinates
 from bayesdice_ppl.models import Coordinates
 from bayesdice_ppl.moments import Cells, Moments, build_moments
 
+# For what runs once and spends its time in LAPACK: optimizing the code around it takes longer
+# than it saves.
+_QUICK = {"xla_backend_optimization_level": 0}
+
 
 class Candidates(NamedTuple):
     """The candidates on the logged pairs, stacked: target (N, P), active (N, P), kept (N, S)."""
@@ -126,7 +130,7 @@ def prepare(cells: Cells, candidates: Candidates, settings: FitSettings) -> Prob
     return Problem(cells, moments, constraint, coordinates, pilots, prices)
 
 
-@partial(jax.jit, static_argnames="settings")
+@partial(jax.jit, static_argnames="settings", compiler_options=_QUICK)
 def _pilots(cells: Cells, candidates: Candidates, settings: FitSettings) -> tuple[Moments, Pilot]:
     def one(candidate: Candidates) -> tuple[Moments, Pilot]:
         moments = build_moments(cells, *candidate, settings.moments)
@@ -142,7 +146,7 @@ def _pilots(cells: Cells, candidates: Candidates, settings: FitSettings) -> tupl
     return jax.vmap(one)(jax.tree.map(jnp.asarray, candidates))
 
 
-@partial(jax.jit, static_argnames="settings")
+@partial(jax.jit, static_argnames="settings", compiler_options=_QUICK)
 def _constraints(
     cells: Cells, moments: Moments, pilots: Pilot, price: Array, settings: FitSettings
 ) -> tuple[ChanceConstraint, Coordinates]:

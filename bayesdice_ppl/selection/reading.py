@@ -10,36 +10,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, final
 import numpy as np
 from jaxtyping import Float
 
+from bayesdice_ppl.belief import SupportWarning
 from bayesdice_ppl.errors import BeliefError
 
 if TYPE_CHECKING:
     import xarray as xr
 
 SUPPORT_VARIABLES = ("moved_mass", "lost_mass", "effective_sample_size")
-
-
-@final
-class SupportWarning(NamedTuple):
-    """One thing that the logs cannot tell about one candidate.
-
-    Attributes
-    ----------
-    policy : str
-        The candidate.
-    reason : str
-        What is missing, for people.
-    abstain : bool
-        Whether it is bad enough that no recommendation should be made.
-    """
-
-    policy: str
-    reason: str
-    abstain: bool
-
-    @property
-    def sentence(self) -> str:
-        """The reason, with the candidate's name."""
-        return f"{self.policy}: {self.reason}"
 
 
 @final

@@ -1,0 +1,547 @@
+"""The command line: a log file and a table of candidates in, a ranking with its belief out.
+
+Every command is a few calls into the library. Exit codes: 0 done; 2 bad input, said in one
+sentence; 3 done, but no recommendation, because the logs support a candidate too thinly.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from bayesdice_ppl.errors import BayesDiceError, SettingsError
+
+if TYPE_CHECKING:
+    from xarray import DataTree
+
+    from bayesdice_ppl.logs import Logs
+    from bayesdice_ppl.policies import Policies
+    from bayesdice_ppl.scores import Score
+    from bayesdice_ppl.selection import Selection
+
+EXIT_BAD_INPUT = 2
+EXIT_NO_RECOMMENDATION = 3
+SCORES = ("regret", "precision", "accuracy", "correlation")
+BELIEF_FILE, RANKING_FILE, FIGURE_FILE = "belief.nc", "ranking.json", "forest.png"
+
+app = typer.Typer(
+    name="bayesdice",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Choose among policies that you cannot try, from logs of one that ran.",
+)
+
+LogsArgument = Annotated[Path, typer.Argument(help="Logged transitions, CSV or Parquet.")]
+PoliciesOption = Annotated[
+    Path, typer.Option("--policies", "-p", help="Candidates: policy, state, action, prob.")
+]
+ColumnsOption = Annotated[
+    str | None,
+    typer.Option(help="Our columns = yours, e.g. action=item_id,state=position,reward=click."),
+]
+ActionsOption = Annotated[
+    str | None,
+    typer.Option(help="The action space, e.g. 0,1,2; by default the candidates' actions."),
+]
+GammaOption = Annotated[
+    float, typer.Option(help="Discount in [0, 1]: 0 is a bandit, 1 the average reward.")
+]
+SeedOption = Annotated[
+    int | None, typer.Option(min=0, help="Seed; a fresh one is drawn and printed if missing.")
+]
+ScoreOption = Annotated[str, typer.Option(help=f"What to be good at: {', '.join(SCORES)}.")]
+TopOption = Annotated[int, typer.Option("-k", "--top", help="How many can go live.")]
+FolderOption = Annotated[Path, typer.Option("-o", "--output", help="Folder for the results.")]
+OverwriteOption = Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")]
+InferenceOption = Annotated[str, typer.Option(help="svi, or exact (its closed form).")]
+PenaltyOption = Annotated[
+    str | None, typer.Option(help="mahalanobis (calibrated) or squared (the paper's).")
+]
+TerminationOption = Annotated[
+    str, typer.Option(help="After a termination: restart, or absorb (reward 0 for ever).")
+]
+ClusterOption = Annotated[str, typer.Option(help="Independent unit: transition or episode.")]
+JointOption = Annotated[
+    bool | None,
+    typer.Option("--joint/--independent", help="Whether values move together.", show_default=False),
+]
+SmallSampleOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--small-sample/--no-small-sample", help="Widen for rare pairs.", show_default=False
+    ),
+]
+PresetOption = Annotated[str | None, typer.Option(help="paper: the paper's own form.")]
+DrawsOption = Annotated[int, typer.Option(min=2, help="Number of posterior draws.")]
+
+
+@app.command()
+def select(
+    logs: LogsArgument,
+    policies: PoliciesOption,
+    gamma: GammaOption,
+    output: FolderOption,
+    score: ScoreOption = "regret",
+    top: TopOption = 1,
+    columns: ColumnsOption = None,
+    actions: ActionsOption = None,
+    seed: SeedOption = None,
+    inference: InferenceOption = "svi",
+    penalty: PenaltyOption = None,
+    on_termination: TerminationOption = "restart",
+    cluster: ClusterOption = "transition",
+    joint: JointOption = None,
+    small_sample: SmallSampleOption = None,
+    preset: PresetOption = None,
+    draws: DrawsOption = 4000,
+    overwrite: OverwriteOption = False,
+) -> None:
+    """Fit a belief and rank the candidates: writes belief.nc, ranking.json and forest.png."""
+    chosen = make_score(score, top)
+    loaded, candidates = _read(logs, policies, columns, actions)
+    chosen.check(len(candidates))
+    selection = _select(
+        loaded,
+        candidates,
+        chosen,
+        output,
+        seed=seed,
+        overwrite=overwrite,
+        source={"logs": logs.name, "policies": policies.name},
+        gamma=gamma,
+        inference=inference,
+        penalty=penalty,
+        on_termination=on_termination,
+        cluster=cluster,
+        joint=joint,
+        small_sample=small_sample,
+        preset=preset,
+        draws=draws,
+    )
+    raise typer.Exit(0 if selection.recommended else EXIT_NO_RECOMMENDATION)
+
+
+@app.command()
+def fit(
+    logs: LogsArgument,
+    policies: PoliciesOption,
+    gamma: GammaOption,
+    output: Annotated[Path, typer.Option("-o", "--output", help="The belief, a .nc file.")],
+    columns: ColumnsOption = None,
+    actions: ActionsOption = None,
+    seed: SeedOption = None,
+    inference: InferenceOption = "svi",
+    penalty: PenaltyOption = None,
+    on_termination: TerminationOption = "restart",
+    cluster: ClusterOption = "transition",
+    joint: JointOption = None,
+    small_sample: SmallSampleOption = None,
+    preset: PresetOption = None,
+    draws: DrawsOption = 4000,
+    overwrite: OverwriteOption = False,
+) -> None:
+    """Fit a belief and save it; rank it later under any score with `bayesdice rank`."""
+    from bayesdice_ppl.belief import save_belief
+    from bayesdice_ppl.console import make_console, show_fit, show_logs
+    from bayesdice_ppl.outputs import check_file
+
+    check_file(output, overwrite=overwrite)
+    loaded, candidates = _read(logs, policies, columns, actions)
+    console = make_console()
+    show_logs(console, loaded)
+    belief = _fit(
+        loaded,
+        candidates,
+        seed,
+        gamma=gamma,
+        inference=inference,
+        penalty=penalty,
+        on_termination=on_termination,
+        cluster=cluster,
+        joint=joint,
+        small_sample=small_sample,
+        preset=preset,
+        draws=draws,
+    )
+    show_fit(console, belief)
+    save_belief(belief, output)
+    console.print(f"Wrote {output}.", markup=False)
+
+
+@app.command()
+def rank(
+    belief: Annotated[Path, typer.Argument(help="A belief, from bayesdice fit or select.")],
+    score: ScoreOption = "regret",
+    top: TopOption = 1,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="Also write the ranking, a .json file.")
+    ] = None,
+    overwrite: OverwriteOption = False,
+) -> None:
+    """Rank a saved belief under another score, without fitting again."""
+    from bayesdice_ppl.belief import load_belief
+    from bayesdice_ppl.console import make_console, show_selection
+    from bayesdice_ppl.outputs import check_file, write_json
+    from bayesdice_ppl.selection import select as select_ranking
+
+    chosen = make_score(score, top)
+    if output is not None:
+        check_file(output, overwrite=overwrite)
+    loaded = load_belief(belief)
+    selection = select_ranking(loaded, chosen)
+    show_selection(make_console(), selection)
+    if output is not None:
+        write_json(_ranking(selection, loaded, {"belief": belief.name}), output)
+        make_console().print(f"Wrote {output}.", markup=False)
+    raise typer.Exit(0 if selection.recommended else EXIT_NO_RECOMMENDATION)
+
+
+@app.command()
+def check(
+    logs: LogsArgument,
+    gamma: GammaOption,
+    policies: Annotated[
+        Path | None, typer.Option("--policies", "-p", help="Candidates to hold against the log.")
+    ] = None,
+    columns: ColumnsOption = None,
+    actions: ActionsOption = None,
+    on_termination: TerminationOption = "restart",
+) -> None:
+    """Validate a log (and candidates) and say what it supports, without fitting."""
+    from bayesdice_ppl.console import make_console, show_logs, show_rows
+    from bayesdice_ppl.diagnostics import logged_value, support_warnings
+    from bayesdice_ppl.fitting import measure_support, prepare_fit
+    from bayesdice_ppl.inference import make_settings
+    from bayesdice_ppl.logs import read_logs, usable_rows
+    from bayesdice_ppl.policies import read_policies
+
+    settings = make_settings(gamma=gamma, on_termination=on_termination)
+    console = make_console()
+    loaded = read_logs(logs, columns=parse_columns(columns), actions=parse_actions(actions))
+    show_logs(console, loaded)
+    rows = usable_rows(loaded, gamma)
+    console.print(
+        f"At gamma = {gamma:g}, {int(rows.mask.sum()):,} transitions can be used and "
+        f"{rows.left_out:,} are left out (successor state not logged)."
+    )
+    earned = logged_value(loaded, gamma, restart=on_termination == "restart")
+    console.print(
+        f"The logging policy itself earned {earned.value:.4g} per step "
+        f"(standard error {earned.standard_error:.2g})."
+    )
+    if policies is None:
+        console.print("The log can be used.")
+        return
+    candidates = read_policies(policies)
+    with console.status(f"Holding {len(candidates)} candidates against the log ..."):
+        prepared = prepare_fit(loaded, candidates, settings)
+        support = measure_support(prepared)
+    names = prepared.aligned.names
+    headings = [
+        "policy",
+        "unlogged steps",
+        "unknown steps",
+        "effective transitions",
+        "top episode",
+    ]
+    cells = [
+        [
+            name,
+            f"{support.moved_mass[j]:.2%}",
+            f"{support.lost_mass[j]:.2%}",
+            f"{support.effective_sample_size[j]:,.0f}",
+            f"{support.influential_episode_share[j]:.0%}",
+        ]
+        for j, name in enumerate(names)
+    ]
+    show_rows(console, "What the log supports", headings, cells)
+    warnings = support_warnings(names, support)
+    for warning in warnings:
+        console.print(f"Warning: {warning.sentence}", markup=False)
+    if any(warning.abstain for warning in warnings):
+        console.print("The log supports some candidate too thinly for a recommendation.")
+        raise typer.Exit(EXIT_NO_RECOMMENDATION)
+    console.print("The log and the candidates can be used.")
+
+
+@app.command()
+def simulate(
+    world: Annotated[str, typer.Argument(help="bandit, frozenlake or garnet.")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="The logs, a .parquet file.")],
+    candidates: Annotated[
+        Path, typer.Option("--candidates", help="The candidates, a .parquet file.")
+    ],
+    alpha: Annotated[float, typer.Option(help="Index of the logging policy, in [0, 1].")] = 0.5,
+    episodes: Annotated[int, typer.Option(min=1, help="Number of episodes.")] = 50,
+    steps: Annotated[int, typer.Option(min=1, help="Steps per episode.")] = 100,
+    seed: SeedOption = None,
+    overwrite: OverwriteOption = False,
+) -> None:
+    """Simulate logs and candidates with known true values, for `bayesdice select`."""
+    from bayesdice_ppl.console import make_console
+    from bayesdice_ppl.outputs import check_file
+
+    for path in (output, candidates):
+        if path.suffix != ".parquet":
+            raise SettingsError(f"{path}: expected a name ending in .parquet.")
+        check_file(path, overwrite=overwrite)
+    if output.resolve() == candidates.resolve():
+        raise SettingsError(f"{output}: logs and candidates need different files.")
+    console = make_console()
+    gamma = _simulate(console, world, alpha, episodes, steps, seed, output, candidates)
+    console.print(
+        f"Next: bayesdice select {output} --policies {candidates} --gamma {gamma:g} "
+        "--score regret -k 2 -o out",
+        markup=False,
+        soft_wrap=True,
+    )
+
+
+@app.command()
+def demo(
+    output: FolderOption = Path("demo-output"),
+    seed: Annotated[int, typer.Option(min=0, help="Seed.")] = 1,
+    overwrite: OverwriteOption = False,
+) -> None:
+    """Select on real clicks (Open Bandit sample) and on a simulated FrozenLake log."""
+    from bayesdice_ppl.console import make_console
+    from bayesdice_ppl.datasets import open_bandit
+    from bayesdice_ppl.outputs import check_folder
+
+    console = make_console()
+    check_folder(output, overwrite=overwrite)
+    output.mkdir(parents=True, exist_ok=True)
+    console.rule("Open Bandit: real clicks on a fashion store's front page, gamma = 0")
+    real = open_bandit()
+    _select(
+        real.logs,
+        real.policies,
+        make_score("regret", 2),
+        output / "open_bandit",
+        seed=seed,
+        overwrite=overwrite,
+        source={"logs": "Open Bandit sample", "policies": "Open Bandit sample"},
+        gamma=0.0,
+    )
+    console.rule("FrozenLake: a simulated log with known true values, gamma = 0.99")
+    folder = output / "frozen_lake"
+    folder.mkdir(exist_ok=True)
+    logs, policies = folder / "logs.parquet", folder / "candidates.parquet"
+    gamma = _simulate(
+        console, "frozenlake", 0.5, 50, 100, seed, logs, policies, (0.0, 0.25, 0.75, 0.9, 1.0)
+    )
+    loaded, candidates = _read(logs, policies, None, None)
+    _select(
+        loaded,
+        candidates,
+        make_score("regret", 2),
+        folder / "selection",
+        seed=seed,
+        overwrite=overwrite,
+        source={"logs": logs.name, "policies": policies.name},
+        gamma=gamma,
+    )
+
+
+def make_score(name: str, k: int) -> Score:
+    """A built-in score by name.
+
+    Raises
+    ------
+    SettingsError
+        There is no such score.
+    """
+    from bayesdice_ppl import scores
+
+    if name not in SCORES:
+        raise SettingsError(f"--score: expected one of {', '.join(SCORES)}, found {name!r}.")
+    score: Score = getattr(scores, name)(k)
+    return score
+
+
+def parse_columns(text: str | None) -> dict[str, str] | None:
+    """Column mapping from ``action=item_id,state=position``.
+
+    Raises
+    ------
+    SettingsError
+        An entry is no pair, or a name is given twice.
+    """
+    if text is None:
+        return None
+    mapping: dict[str, str] = {}
+    for entry in text.split(","):
+        ours, equals, theirs = (part.strip() for part in entry.partition("="))
+        if not (ours and equals and theirs):
+            raise SettingsError(
+                f"--columns: expected ours=yours,ours=yours (action=item_id), found {entry!r}."
+            )
+        if ours in mapping:
+            raise SettingsError(f"--columns: {ours!r} is given twice.")
+        mapping[ours] = theirs
+    return mapping
+
+
+def parse_actions(text: str | None) -> list[Any] | None:
+    """Action space from ``0,1,2`` (integers if all of them are) or ``buy,hold,sell``.
+
+    Raises
+    ------
+    SettingsError
+        An entry is empty.
+    """
+    if text is None:
+        return None
+    labels = [label.strip() for label in text.split(",")]
+    if not all(labels):
+        raise SettingsError(f"--actions: expected labels between commas, found {text!r}.")
+    try:
+        return [int(label) for label in labels]
+    except ValueError:
+        return labels
+
+
+def _read(
+    logs: Path, policies: Path, columns: str | None, actions: str | None
+) -> tuple[Logs, Policies]:
+    from bayesdice_ppl.logs import read_logs
+    from bayesdice_ppl.policies import read_policies
+
+    loaded = read_logs(logs, columns=parse_columns(columns), actions=parse_actions(actions))
+    return loaded, read_policies(policies)
+
+
+def _draw_seed(seed: int | None) -> int:
+    if seed is not None:
+        return seed
+    import secrets
+
+    return secrets.randbits(31)
+
+
+def _fit(logs: Logs, policies: Policies, seed: int | None, **settings: Any) -> DataTree:
+    import jax
+
+    from bayesdice_ppl.console import make_console
+    from bayesdice_ppl.fitting import fit as fit_belief
+
+    console = make_console()
+    seed = _draw_seed(seed)
+    console.print(f"Seed {seed}.")
+    with make_console(stderr=True).status(f"Fitting {len(policies)} candidates ..."):
+        belief = fit_belief(logs, policies, rng_key=jax.random.key(seed), **settings)
+    belief.attrs["seed"] = seed
+    return belief
+
+
+def _select(
+    logs: Logs,
+    policies: Policies,
+    score: Score,
+    output: Path,
+    *,
+    seed: int | None,
+    overwrite: bool,
+    source: dict[str, str],
+    **settings: Any,
+) -> Selection:
+    from bayesdice_ppl.belief import save_belief
+    from bayesdice_ppl.console import make_console, show_fit, show_logs, show_selection
+    from bayesdice_ppl.outputs import staged_folder, write_json
+    from bayesdice_ppl.selection import select as select_ranking
+
+    # Figures go to a file: no window, whatever the machine has.
+    os.environ.setdefault("MPLBACKEND", "Agg")
+    console = make_console()
+    with staged_folder(output, overwrite=overwrite) as scratch:
+        show_logs(console, logs)
+        belief = _fit(logs, policies, seed, **settings)
+        show_fit(console, belief)
+        selection = select_ranking(belief, score)
+        save_belief(belief, scratch / BELIEF_FILE)
+        write_json(_ranking(selection, belief, source), scratch / RANKING_FILE)
+        from bayesdice_ppl import plots
+
+        plots.save(plots.forest(belief, order=selection.order), scratch / FIGURE_FILE)
+    show_selection(console, selection)
+    written = ", ".join((BELIEF_FILE, RANKING_FILE, FIGURE_FILE))
+    console.print(f"Wrote {written} to {output}.", markup=False, soft_wrap=True)
+    return selection
+
+
+def _ranking(selection: Selection, belief: DataTree, source: dict[str, str]) -> dict[str, Any]:
+    import json
+
+    from bayesdice_ppl.belief import belief_settings
+
+    attrs = belief.attrs
+    return {
+        **selection.to_dict(),
+        "source": source,
+        "settings": belief_settings(belief),
+        "versions": json.loads(attrs.get("versions", "{}")),
+        "seed": None if "seed" not in attrs else int(attrs["seed"]),
+    }
+
+
+def _simulate(
+    console: Any,
+    world: str,
+    alpha: float,
+    episodes: int,
+    steps: int,
+    seed: int | None,
+    logs_path: Path,
+    candidates_path: Path,
+    candidates: tuple[float, ...] = (0.75, 0.8, 0.85, 0.9, 0.95),
+) -> float:
+    import jax
+
+    from bayesdice_ppl.console import show_rows
+    from bayesdice_ppl.simulation import make_world, true_value
+    from bayesdice_ppl.simulation import simulate as simulate_logs
+
+    seed = _draw_seed(seed)
+    console.print(f"Seed {seed}.")
+    made = make_world(world, alpha=alpha, candidates=candidates)
+    logs = simulate_logs(made.env, made.behavior, episodes, steps, rng_key=jax.random.key(seed))
+    for frame, path in (
+        (logs.to_dataframe(), logs_path),
+        (made.candidates.to_dataframe(), candidates_path),
+    ):
+        scratch = path.with_name(f".{path.name}.part")
+        frame.write_parquet(scratch)
+        scratch.replace(path)
+    gamma = made.gamma_hint
+    rows = [["(logging policy)", f"{true_value(made.env, made.behavior, gamma):.5g}"]]
+    rows += [
+        [name, f"{true_value(made.env, policy, gamma):.5g}"]
+        for name, policy in made.candidates.items()
+    ]
+    show_rows(console, f"True values at gamma = {gamma:g}", ["policy", "value"], rows)
+    console.print(
+        f"Wrote {logs.n_transitions:,} transitions to {logs_path} and {len(made.candidates)} "
+        f"candidates to {candidates_path}.",
+        markup=False,
+        soft_wrap=True,
+    )
+    return float(gamma)
+
+
+def main() -> None:
+    """Run the command; bad input ends with exit code 2 and one sentence."""
+    try:
+        app()
+    except BayesDiceError as error:
+        print(f"Error: {error}", file=sys.stderr)
+        sys.exit(EXIT_BAD_INPUT)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,94 @@
+"""What the command line shows: tables and sentences, for people at a terminal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from xarray import DataTree
+
+    from bayesdice_ppl.logs import Logs
+    from bayesdice_ppl.selection import Selection
+
+
+def make_console(*, stderr: bool = False) -> Console:
+    """A console that does not color numbers of its own accord."""
+    return Console(stderr=stderr, highlight=False, soft_wrap=False)
+
+
+def show_selection(console: Console, selection: Selection) -> None:
+    """Print the table, the remarks and one sentence that answers the question."""
+    table = _compact(f"Value of each candidate (reward per step), ranked by {selection.score}")
+    table.add_column("#", justify="right")
+    table.add_column("policy", min_width=8, overflow="fold")
+    labels = ("mean", "sd", "90 % interval", "P(best)", f"P(top {selection.k})", "mean rank")
+    for label in labels:
+        table.add_column(label, justify="right", no_wrap=True)
+    for row in selection.table.iter_rows(named=True):
+        table.add_row(
+            str(row["rank"]),
+            escape(row["policy"]),
+            f"{row['mean']:.3g}",
+            f"{row['sd']:.3g}",
+            f"{row['hdi90_lower']:.3g} to {row['hdi90_upper']:.3g}",
+            f"{row['p_best']:.3f}",
+            f"{row['p_top_k']:.3f}",
+            f"{row['expected_rank']:.2f}",
+            style="bold" if row["rank"] <= selection.k else "",
+        )
+    console.print(table)
+    console.print(escape(selection.certificate.statement))
+    for warning in selection.warnings:
+        console.print(f"[yellow]Warning:[/yellow] {escape(warning)}")
+    for note in selection.notes:
+        console.print(f"Note: {escape(note)}")
+    console.print()
+    console.print(f"[bold]{escape(selection.answer)}[/bold]")
+
+
+def show_logs(console: Console, logs: Logs) -> None:
+    """Print what was read."""
+    line = (
+        f"Logs: {logs.n_transitions:,} transitions, {logs.n_episodes:,} episodes, "
+        f"{len(logs.state_labels):,} states, {len(logs.action_labels):,} logged actions; "
+        f"{int(logs.terminated.sum()):,} terminated, {int(logs.truncated.sum()):,} truncated; "
+        f"mean reward {logs.reward.mean():.4g}."
+    )
+    console.print(escape(line))
+    if logs.unused_columns:
+        console.print(escape(f"Columns not used: {', '.join(logs.unused_columns)}."))
+
+
+def show_fit(console: Console, belief: DataTree) -> None:
+    """Print how the belief was made: rows left out, action space, the logs' own value."""
+    attrs: dict[str, Any] = dict(belief.attrs)
+    if attrs.get("rows_left_out"):
+        console.print(
+            f"Left out {attrs['rows_left_out']:,} transitions at the horizon, whose successor "
+            f"state was not logged (steps {escape(attrs['steps_left_out'])})."
+        )
+    console.print(f"Action space: {attrs['n_actions']} actions, {escape(attrs['action_space'])}.")
+    console.print(
+        f"The logging policy itself earned {attrs['logged_value']:.4g} per step "
+        f"(standard error {attrs['logged_value_standard_error']:.2g})."
+    )
+
+
+def show_rows(console: Console, title: str, headings: list[str], rows: list[list[str]]) -> None:
+    """Print a plain table: names to the left, everything else to the right."""
+    table = _compact(title)
+    for place, heading in enumerate(headings):
+        table.add_column(heading, justify="right" if place else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*map(escape, row))
+    console.print(table)
+
+
+def _compact(title: str) -> Table:
+    """A table that leaves its 80 columns to the numbers."""
+    return Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))

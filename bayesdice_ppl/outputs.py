@@ -1,0 +1,94 @@
+"""Results on disk: all of them or none, and never over somebody else's.
+
+A run writes into a scratch folder beside its target and moves the files over once the last one is
+complete, so that an error or an interruption leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from bayesdice_ppl.errors import OutputError
+
+
+def check_folder(folder: Path, *, overwrite: bool) -> None:
+    """Refuse a folder that holds something, before any work is done.
+
+    Raises
+    ------
+    OutputError
+        The folder is a file, or is not empty and ``overwrite`` is False.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise OutputError(f"{folder}: expected a folder to write to, found a file.")
+    if folder.is_dir() and any(folder.iterdir()) and not overwrite:
+        raise OutputError(
+            f"{folder}: the folder is not empty; name another with -o, or add --overwrite."
+        )
+
+
+def check_file(path: Path, *, overwrite: bool) -> None:
+    """Refuse a file that is there already, before any work is done.
+
+    Raises
+    ------
+    OutputError
+        The file exists and ``overwrite`` is False, or its folder does not exist.
+    """
+    if path.is_dir():
+        raise OutputError(f"{path}: expected a file to write to, found a folder.")
+    if path.exists() and not overwrite:
+        raise OutputError(f"{path}: the file exists; name another with -o, or add --overwrite.")
+    if not path.parent.is_dir():
+        raise OutputError(f"{path}: there is no folder {path.parent}; make it first.")
+
+
+@contextmanager
+def staged_folder(folder: Path, *, overwrite: bool) -> Iterator[Path]:
+    """Give a scratch folder whose files move to ``folder`` when the block ends well.
+
+    Raises
+    ------
+    OutputError
+        The folder cannot be made or written to, or is not empty and ``overwrite`` is False.
+    """
+    check_folder(folder, overwrite=overwrite)
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        scratch = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+    except OSError as cause:
+        raise OutputError(f"{folder}: cannot be written: {cause.strerror}") from cause
+    try:
+        yield scratch
+        folder.mkdir(exist_ok=True)
+        for path in sorted(scratch.iterdir()):
+            os.replace(path, folder / path.name)
+    except OSError as cause:
+        raise OutputError(f"{folder}: cannot be written: {cause.strerror or cause}") from cause
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def write_json(content: Any, path: Path) -> None:
+    """Write JSON under a temporary name that is then renamed.
+
+    Raises
+    ------
+    OutputError
+        The file cannot be written.
+    """
+    scratch = path.with_name(f".{path.name}.part")
+    try:
+        scratch.write_text(json.dumps(content, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+        os.replace(scratch, path)
+    except OSError as cause:
+        raise OutputError(f"{path}: cannot be written: {cause.strerror or cause}") from cause
+    finally:
+        scratch.unlink(missing_ok=True)
