@@ -11,7 +11,7 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, final
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from bayesdice_ppl.errors import BeliefError, OutputError
 if TYPE_CHECKING:
     from xarray import DataTree
 
-ENGINE = "h5netcdf"
+ENGINE: Final = "h5netcdf"
 
 
 @final
@@ -149,6 +149,20 @@ def load_belief(path: str | os.PathLike[str]) -> DataTree:
     if "posterior" not in belief.children or "value" not in belief["posterior"].data_vars:
         raise BeliefError(f"{source}: holds no posterior/value; is it a belief?")
     return belief
+
+
+def read_array(belief: DataTree, path: str) -> np.ndarray:
+    """One variable of a belief as an array, by its path such as ``"posterior/value"``.
+
+    Raises
+    ------
+    BeliefError
+        The belief does not have it.
+    """
+    try:
+        return np.asarray(belief[path].to_numpy())
+    except KeyError as cause:
+        raise BeliefError(f"the belief has no {path}; was it made by fit?") from cause
 
 
 def belief_settings(belief: DataTree) -> dict[str, Any]:

@@ -66,7 +66,7 @@ def show_logs(console: Console, logs: Logs) -> None:
 
 def show_fit(console: Console, belief: DataTree) -> None:
     """Print how the belief was made: rows left out, action space, the logs' own value."""
-    attrs: dict[str, Any] = dict(belief.attrs)
+    attrs: dict[Any, Any] = dict(belief.attrs)
     if attrs.get("rows_left_out"):
         console.print(
             f"Left out {attrs['rows_left_out']:,} transitions at the horizon, whose successor "

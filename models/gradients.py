@@ -7,7 +7,7 @@ sample does not add noise.
 
 from __future__ import annotations
 
-from typing import final
+from typing import ClassVar, final
 
 import jax
 import numpyro.distributions as dist
@@ -38,7 +38,7 @@ class StopScore(dist.Distribution):
         The distribution to sample from.
     """
 
-    arg_constraints = {}  # noqa: RUF012  NumPyro declares it so
+    arg_constraints: ClassVar[dict[str, constraints.Constraint]] = {}
     support = constraints.real_vector
     pytree_data_fields = ("base",)
 

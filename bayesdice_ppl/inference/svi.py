@@ -8,7 +8,7 @@ scales and its nearly exact constraints are used, its correlations and the poste
 from __future__ import annotations
 
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -142,7 +142,7 @@ def run_svi(
 
     from bayesdice_ppl.models import guide, model
 
-    options = {"inner": inner, "value_constraint": value_constraint}
+    options: dict[str, Any] = {"inner": inner, "value_constraint": value_constraint}
     # Adam moves every entry of a matrix at its rate, so a step's length grows with the number of
     # columns; without this the game with the multipliers diverges in a hundred dimensions.
     shrink = min(1.0, _WIDE / coordinates.center.shape[0])
@@ -162,7 +162,7 @@ def run_svi(
     problem = (moments, constraint)
     state = svi.init(rng_key, *problem)
 
-    def step(state, _):
+    def step(state: Any, _: None) -> tuple[Any, Array]:
         state, loss = svi.update(state, *problem)
         return state, -loss
 

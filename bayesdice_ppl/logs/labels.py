@@ -35,7 +35,7 @@ def as_labels(series: pl.Series, column: str, error: type[BayesDiceError]) -> pl
     """
     kind = series.dtype
     if kind.is_integer() or kind == pl.Boolean:
-        if kind == pl.UInt64 and series.len() and (series.max() or 0) > np.iinfo(np.int64).max:
+        if kind == pl.UInt64 and (series > np.iinfo(np.int64).max).any():
             raise error(f"column {column!r}: labels past 2^63 - 1 are not supported; use strings.")
         return series.cast(pl.Int64)
     if kind.is_float():
@@ -62,6 +62,11 @@ def label_kind(labels: Shaped[np.ndarray, " k"] | pl.Series) -> str:
     if isinstance(labels, pl.Series):
         return "integers" if labels.dtype.is_integer() else "strings"
     return "integers" if np.issubdtype(labels.dtype, np.integer) else "strings"
+
+
+def shown(label: Any) -> str:
+    """A label as a person wrote it: 7 or 'buy', whatever array it came out of."""
+    return repr(label.item() if isinstance(label, np.generic) else label)
 
 
 def label_array(values: Sequence[Any] | np.ndarray, what: str, error: type[BayesDiceError]) -> Any:

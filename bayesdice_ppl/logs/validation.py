@@ -12,7 +12,14 @@ import numpy as np
 import polars as pl
 
 from bayesdice_ppl.errors import LogsError
-from bayesdice_ppl.logs.labels import as_labels, encode, label_array, label_kind, sorted_labels
+from bayesdice_ppl.logs.labels import (
+    as_labels,
+    encode,
+    label_array,
+    label_kind,
+    shown,
+    sorted_labels,
+)
 from bayesdice_ppl.logs.logs import MISSING, Logs
 from bayesdice_ppl.logs.tables import map_columns
 
@@ -257,9 +264,9 @@ def _states(
         if broken.any():
             at = _first(broken)
             raise LogsError(
-                f"row {order[at] + 1}, column 'next_state': {labels[given[at]]!r}, but the "
+                f"row {order[at] + 1}, column 'next_state': {shown(labels[given[at]])}, but the "
                 f"episode's next row ({order[at + 1] + 1}) is in state "
-                f"{labels[successor[at]]!r}; they must agree."
+                f"{shown(labels[successor[at]])}; they must agree."
             )
         successor = np.where(given != MISSING, given, successor)
     return labels, code, successor

@@ -7,7 +7,7 @@ thousand transitions as for a million.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -19,6 +19,8 @@ from bayesdice_ppl.logs import Logs
 
 class Cells(NamedTuple):
     """The log, policy-free: transitions counted by pair, successor and termination.
+
+    The arrays are NumPy's on the host and JAX's inside a compiled function.
 
     Attributes
     ----------
@@ -41,20 +43,20 @@ class Cells(NamedTuple):
         sigma(0), the reward after an absorbing termination, scalar.
     """
 
-    pair: Int[Array | np.ndarray, " C"]
-    successor: Int[Array | np.ndarray, " C"]
-    terminated: Float[Array | np.ndarray, " C"]
-    count: Float[Array | np.ndarray, " C"]
-    reward_sum: Float[Array | np.ndarray, " C"]
-    reward_square_sum: Float[Array | np.ndarray, " C"]
-    episode: Int[Array | np.ndarray, " C"]
-    pair_state: Int[Array | np.ndarray, " P"]
-    pair_action: Int[Array | np.ndarray, " P"]
-    initial_state: Int[Array | np.ndarray, " E"]
-    initial_weight: Float[Array | np.ndarray, " E"]
-    n_transitions: Float[Array | np.ndarray, ""] | np.float64
-    n_episodes: Float[Array | np.ndarray, ""] | np.float64
-    absorbed_reward: Float[Array | np.ndarray, ""] | np.float64
+    pair: Int[Any, " C"]
+    successor: Int[Any, " C"]
+    terminated: Float[Any, " C"]
+    count: Float[Any, " C"]
+    reward_sum: Float[Any, " C"]
+    reward_square_sum: Float[Any, " C"]
+    episode: Int[Any, " C"]
+    pair_state: Int[Any, " P"]
+    pair_action: Int[Any, " P"]
+    initial_state: Int[Any, " E"]
+    initial_weight: Float[Any, " E"]
+    n_transitions: Float[Any, ""]
+    n_episodes: Float[Any, ""]
+    absorbed_reward: Float[Any, ""]
 
 
 def count_cells(

@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Shaped
 
 from bayesdice_ppl.errors import LogsError, PoliciesError
-from bayesdice_ppl.logs.labels import label_kind
+from bayesdice_ppl.logs.labels import label_kind, shown
 from bayesdice_ppl.logs.logs import MISSING, Logs
 from bayesdice_ppl.policies.policies import Policies
 from bayesdice_ppl.policies.tabular import Policy, TabularPolicy, check_probabilities
@@ -71,8 +71,8 @@ def align_policies(
         row = int(np.flatnonzero(outside[logs.action])[0])
         label = logs.action_labels[logs.action[row]]
         raise LogsError(
-            f"logged action {label!r} (transition {row + 1}) is outside the action space, which is "
-            f"{source}: {_listed(actions)}. If the log is right, declare the whole action space "
+            f"logged action {shown(label)} (transition {row + 1}) is outside the action space, "
+            f"which is {source}: {_listed(actions)}. If the log is right, declare the whole action space "
             "with actions= (--actions)."
         )
     needed = np.zeros(len(logs.state_labels), dtype=bool)

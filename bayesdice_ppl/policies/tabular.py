@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float, Shaped
 
 from bayesdice_ppl.errors import PoliciesError
-from bayesdice_ppl.logs.labels import label_array
+from bayesdice_ppl.logs.labels import label_array, shown
 
 TOLERANCE = 1e-6
 """How far the probabilities of a state may be from summing to one."""
@@ -113,14 +113,14 @@ def check_probabilities(
     if bad.any():
         s, a = np.argwhere(bad)[0]
         raise PoliciesError(
-            f"{prefix}state {states[s]!r}, action {actions[a]!r}: expected a probability in "
-            f"[0, 1], found {table[s, a]:g}."
+            f"{prefix}state {shown(states[s])}, action {shown(actions[a])}: expected a probability "
+            f"in [0, 1], found {table[s, a]:g}."
         )
     total = table.sum(axis=1)
     off = np.abs(total - 1.0) > TOLERANCE
     if off.any():
         s = int(np.flatnonzero(off)[0])
         raise PoliciesError(
-            f"{prefix}state {states[s]!r}: the probabilities sum to {total[s]:.9g}; expected 1 "
-            f"within {TOLERANCE:g}. Normalize them, or add the actions that are missing."
+            f"{prefix}state {shown(states[s])}: the probabilities sum to {total[s]:.9g}; expected "
+            f"1 within {TOLERANCE:g}. Normalize them, or add the actions that are missing."
         )
