@@ -72,8 +72,8 @@ def align_policies(
         label = logs.action_labels[logs.action[row]]
         raise LogsError(
             f"logged action {shown(label)} (transition {row + 1}) is outside the action space, "
-            f"which is {source}: {_listed(actions)}. If the log is right, declare the whole action space "
-            "with actions= (--actions)."
+            f"which is {source}: {_listed(actions)}. If the log is right, declare the whole "
+            "action space with actions= (--actions)."
         )
     needed = np.zeros(len(logs.state_labels), dtype=bool)
     needed[logs.state] = True
