@@ -240,8 +240,14 @@ def measure_support(prepared: Prepared) -> Support:
     ratio, error = np.asarray(pilots.ratio), np.asarray(pilots.error)
     mask = prepared.rows.mask
     n, m = float(cells.n_transitions), logs.n_episodes
+    entering = np.asarray(pilots.start_weight)
     moved, lost = state_flow(
-        cells, ratio, prepared.candidates.kept, prepared.dead_state, prepared.settings.gamma
+        cells,
+        ratio,
+        prepared.candidates.kept,
+        prepared.dead_state,
+        entering,
+        prepared.settings.gamma,
     )
     rows = prepared.cell_of_row
     influence = ratio[:, rows] * (error[:, rows] + logs.reward[mask])
@@ -249,7 +255,7 @@ def measure_support(prepared: Prepared) -> Support:
     initial[:, cells.initial_state] = np.asarray(pilots.start_value)
     starts = initial[:, logs.initial_state]
     starts = starts - starts.mean(axis=1, keepdims=True)
-    entry = (n / m) * np.asarray(pilots.start_weight)[:, None] * starts
+    entry = (n / m) * entering[:, None] * starts
     total, square = ratio @ cells.count, ratio**2 @ cells.count
     ess = np.where(square > 0.0, total**2 / np.where(square > 0.0, square, 1.0), 0.0)
     return Support(moved, lost, ess, episode_share(influence, entry, logs.episode[mask]))

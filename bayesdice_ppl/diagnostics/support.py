@@ -54,6 +54,7 @@ def state_flow(
     ratio: Float[np.ndarray, "N C"],
     kept: Float[np.ndarray, "N S"],
     dead: Bool[np.ndarray, "N S"],
+    start_weight: Float[np.ndarray, " N"],
     gamma: float,
 ) -> tuple[Float[np.ndarray, " N"], Float[np.ndarray, " N"]]:
     """Moved and lost mass of every candidate; see `Support`.
@@ -68,6 +69,8 @@ def state_flow(
         Probability of each candidate on logged actions in each state, shape (N, S).
     dead
         States that each candidate reaches and in which it takes no logged action, shape (N, S).
+    start_weight
+        Mass that enters by the initial states per step, shape (N,).
     gamma
         Discount.
     """
@@ -78,7 +81,7 @@ def state_flow(
     # An arrival loses all of the discounted trajectory that would have followed, a share of
     # 1 / (1 - gamma) steps.
     horizon = 1.0 if gamma == 1.0 else 1.0 / (1.0 - gamma)
-    lost = onward.sum(axis=1) * horizon + started
+    lost = (onward.sum(axis=1) + start_weight * started) * horizon
     return np.maximum(moved, 0.0), np.clip(lost, 0.0, 1.0)
 
 

@@ -1,15 +1,7 @@
 """Engines that turn the priced constraint into a posterior, and posteriors into joint draws."""
 
-from bayesdice_ppl.inference.engine import (
-    Candidates,
-    Draws,
-    Problem,
-    Solution,
-    draw,
-    prepare,
-    solve,
-    split_key,
-)
+from bayesdice_ppl.inference.draws import Draws, draw, split_key
+from bayesdice_ppl.inference.engine import Candidates, Problem, Solution, prepare, solve
 from bayesdice_ppl.inference.exact import GaussianPosterior, exact_posterior
 from bayesdice_ppl.inference.pilot import Pilot, run_pilot
 from bayesdice_ppl.inference.settings import FitSettings, make_settings

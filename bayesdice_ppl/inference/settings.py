@@ -17,6 +17,7 @@ CHOICES = {
     "on_termination": ("restart", "absorb"),
     "cluster": ("transition", "episode"),
 }
+FLAGS = ("joint", "small_sample", "value_constraint")
 PRESETS: dict[str, dict[str, Any]] = {
     "paper": {
         "penalty": "squared",
@@ -115,7 +116,7 @@ def make_settings(*, gamma: float, preset: str | None = None, **given: Any) -> F
     """
     chosen = {name: value for name, value in given.items() if value is not None}
     if preset is not None:
-        if preset not in PRESETS:
+        if preset not in tuple(PRESETS):
             raise SettingsError(f"preset: expected one of {_listed(PRESETS)}, found {preset!r}.")
         for name, value in PRESETS[preset].items():
             if chosen.setdefault(name, value) != value:
@@ -123,7 +124,7 @@ def make_settings(*, gamma: float, preset: str | None = None, **given: Any) -> F
                     f"preset={preset!r} means {name}={value!r}, but {name}={chosen[name]!r} was "
                     "given; leave one of them out."
                 )
-    if not isinstance(gamma, (int, float)) or not 0.0 <= gamma <= 1.0:
+    if not _is_number(gamma) or not 0.0 <= gamma <= 1.0:
         raise SettingsError(f"gamma: expected a discount in [0, 1], found {gamma!r}.")
     unknown = sorted(set(chosen) - set(FitSettings._fields))
     if unknown:
@@ -135,17 +136,34 @@ def make_settings(*, gamma: float, preset: str | None = None, **given: Any) -> F
             raise SettingsError(
                 f"{name}: expected one of {_listed(choices)}, found {chosen[name]!r}."
             )
-    for name in ("prior_sd", "value_prior_sd"):
+    if gamma == 1.0 and chosen.get("on_termination") == "absorb":
+        raise SettingsError(
+            "on_termination='absorb' has no average reward: at gamma = 1 all mass is absorbed in "
+            "the end. Use 'restart', or gamma < 1."
+        )
+    for name in FLAGS:
+        if not isinstance(chosen.get(name, True), bool):
+            raise SettingsError(f"{name}: expected True or False, found {chosen[name]!r}.")
+    for name in ("prior_sd", "value_prior_sd", "lam", "epsilon", "xi"):
         number = chosen.get(name, 1.0)
-        if not (isinstance(number, (int, float)) and math.isfinite(number) and number > 0):
+        if not (_is_number(number) and math.isfinite(number) and number > 0):
             raise SettingsError(f"{name}: expected a positive number, found {number!r}.")
+    if not isinstance(chosen.get("svi", SviSettings()), SviSettings):
+        raise SettingsError(f"svi: expected an SviSettings, found {chosen['svi']!r}.")
     settings = FitSettings(gamma=float(gamma), preset=preset, **chosen)
+    rate = settings.svi.learning_rate
+    if not (_is_number(rate) and math.isfinite(rate) and rate > 0):
+        raise SettingsError(f"svi.learning_rate: expected a positive number, found {rate!r}.")
     for name, number in (
         ("draws", settings.draws),
         ("svi.steps", settings.svi.steps),
         ("svi.particles", settings.svi.particles),
     ):
-        if not isinstance(number, int) or number < (2 if name == "draws" else 1):
+        if (
+            not isinstance(number, int)
+            or isinstance(number, bool)
+            or number < (2 if name == "draws" else 1)
+        ):
             raise SettingsError(f"{name}: expected a positive whole number, found {number!r}.")
     if settings.penalty == "squared" or not settings.value_constraint:
         if given.get("small_sample"):
@@ -154,6 +172,10 @@ def make_settings(*, gamma: float, preset: str | None = None, **given: Any) -> F
             )
         settings = settings._replace(small_sample=False)
     return settings
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def _listed(names: Any) -> str:

@@ -6,7 +6,7 @@ value turned into floats is read as the integers it held; anything else is refus
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -35,17 +35,14 @@ def as_labels(series: pl.Series, column: str, error: type[BayesDiceError]) -> pl
     """
     kind = series.dtype
     if kind.is_integer() or kind == pl.Boolean:
-        if kind == pl.UInt64 and (series > np.iinfo(np.int64).max).any():
-            raise error(f"column {column!r}: labels past 2^63 - 1 are not supported; use strings.")
-        return series.cast(pl.Int64)
+        labels = series.cast(pl.Int64, strict=False)
+        _refuse(series, series.is_not_null() & labels.is_null(), column, "below 2^63", error)
+        return labels
     if kind.is_float():
-        broken = series.is_not_null() & ((series != series.round(0)) | ~series.is_finite())
-        if broken.any():
-            row = int(broken.arg_true()[0])
-            raise error(
-                f"row {row + 1}, column {column!r}: expected an integer or a string label, "
-                f"found {series[row]}."
-            )
+        whole = series.is_finite() & (series == series.round(0))
+        _refuse(series, series.is_not_null() & ~whole, column, "", error)
+        # Past 2^53 neighboring integers share one float, so that labels would run together.
+        _refuse(series, series.abs() > 2.0**53, column, "below 2^53 (it came as a float)", error)
         return series.cast(pl.Int64)
     if kind in (pl.String, pl.Categorical, pl.Enum):
         return series.cast(pl.String)
@@ -55,6 +52,17 @@ def as_labels(series: pl.Series, column: str, error: type[BayesDiceError]) -> pl
         f"column {column!r}: expected integer or string labels, found {kind}; list columns and "
         "vectors are not states of a table."
     )
+
+
+def _refuse(
+    series: pl.Series, broken: pl.Series, column: str, range_: str, error: type[BayesDiceError]
+) -> None:
+    if broken.any():
+        row = int(broken.arg_true()[0])
+        raise error(
+            f"row {row + 1}, column {column!r}: expected an integer {range_ and range_ + ' '}or a "
+            f"string label, found {series[row]}."
+        )
 
 
 def label_kind(labels: Shaped[np.ndarray, " k"] | pl.Series) -> str:
@@ -77,6 +85,8 @@ def label_array(values: Sequence[Any] | np.ndarray, what: str, error: type[Bayes
     BayesDiceError
         Mixed or unusable types, or a label given twice.
     """
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        raise error(f"{what}: expected a list of integers or of strings, found {values!r}.")
     items = list(values)
     if all(isinstance(v, (int, np.integer)) and not isinstance(v, bool) for v in items):
         array: np.ndarray = np.array(items, dtype=np.int64)

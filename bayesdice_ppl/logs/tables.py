@@ -56,10 +56,16 @@ def read_table(path: str | os.PathLike[str], error: type[BayesDiceError]) -> pl.
         if kind == "Parquet":
             return pl.read_parquet(path)
         # Types from the whole file: a column that turns to text at row 5,000 must not surprise.
-        return pl.read_csv(path, infer_schema_length=None)
+        frame = pl.read_csv(path, infer_schema_length=None)
     except (pl.exceptions.PolarsError, OSError, UnicodeDecodeError) as cause:
         first_line = (str(cause).strip() or type(cause).__name__).splitlines()[0]
         raise error(f"{path}: cannot be read as {kind}: {first_line}") from cause
+    for name in frame.columns:
+        # So polars calls the second column of a name.
+        original, mark, _ = name.rpartition("_duplicated_")
+        if mark and original in frame.columns:
+            raise error(f"{path}: column {original!r} appears more than once; keep one.")
+    return frame
 
 
 def to_polars(frame: Any, error: type[BayesDiceError]) -> pl.DataFrame:
@@ -74,24 +80,29 @@ def to_polars(frame: Any, error: type[BayesDiceError]) -> pl.DataFrame:
         return frame
     try:
         native = nw.from_native(frame)
+    except nw.exceptions.DuplicateError as cause:
+        repeated = sorted(
+            {str(name) for name in frame.columns if list(frame.columns).count(name) > 1}
+        )
+        raise error(f"column {repeated[0]!r} appears more than once; keep one.") from cause
     except TypeError as cause:
         raise error(
             f"expected a dataframe (polars, pandas, pyarrow, ...), found {type(frame).__name__}."
         ) from cause
     eager = native.collect() if isinstance(native, nw.LazyFrame) else native
     names = list(eager.columns)
-    repeated = sorted({str(name) for name in names if names.count(name) > 1})
-    if repeated:
-        raise error(f"column {repeated[0]!r} appears more than once; keep one.")
+    unnamed = [name for name in names if not isinstance(name, str)]
+    if unnamed:
+        raise error(f"expected names of columns that are strings, found {unnamed[0]!r}.")
     columns: dict[str, pl.Series] = {}
     for name in names:
         series = eager[name]
         try:
-            columns[str(name)] = series.to_polars()
+            columns[name] = series.to_polars()
         except Exception as cause:
             # Backends raise their own classes here (pyarrow's among them), all for one reason:
             # an object column whose values are not of one type.
-            raise error(mixed_types_message(str(name), series.to_list())) from cause
+            raise error(mixed_types_message(name, series.to_list())) from cause
     return pl.DataFrame(columns)
 
 

@@ -157,8 +157,10 @@ def _flags(table: pl.DataFrame, column: str) -> np.ndarray:
         texts = series.cast(pl.Float64).replace_strict(
             {0.0: "0", 1.0: "1"}, default="?", return_dtype=pl.String
         )
-    else:
+    elif series.dtype in (pl.Boolean, pl.String, pl.Categorical, pl.Enum, pl.Null):
         texts = series.cast(pl.String).str.strip_chars().str.to_lowercase()
+    else:
+        raise LogsError(f"column {column!r}: expected true or false, found {series.dtype}.")
     flags = texts.replace_strict(_FLAGS, default=None, return_dtype=pl.Boolean)
     if flags.null_count():
         row = _first(flags.is_null())

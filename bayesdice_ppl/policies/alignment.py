@@ -17,7 +17,12 @@ from bayesdice_ppl.errors import LogsError, PoliciesError
 from bayesdice_ppl.logs.labels import label_kind, shown
 from bayesdice_ppl.logs.logs import MISSING, Logs
 from bayesdice_ppl.policies.policies import Policies
-from bayesdice_ppl.policies.tabular import Policy, TabularPolicy, check_probabilities
+from bayesdice_ppl.policies.tabular import (
+    Policy,
+    TabularPolicy,
+    check_probabilities,
+    number_table,
+)
 
 
 class AlignedPolicies(NamedTuple):
@@ -65,6 +70,11 @@ def align_policies(
     """
     candidates = policies if isinstance(policies, Policies) else Policies(policies)
     actions, source = _action_space(logs, candidates)
+    if label_kind(actions) != label_kind(logs.action_labels):
+        raise PoliciesError(
+            f"the candidates label actions with {label_kind(actions)} and the log with "
+            f"{label_kind(logs.action_labels)}; use the same labels in both."
+        )
     where = {label: i for i, label in enumerate(actions.tolist())}
     outside = np.array([label not in where for label in logs.action_labels.tolist()])
     if outside.any():
@@ -117,7 +127,7 @@ def _tabulate(
     table = np.zeros((len(needed), len(actions)))
     if not isinstance(policy, TabularPolicy):
         rows = np.flatnonzero(needed)
-        found = np.asarray(policy.probs(logs.state_labels[rows]), dtype=np.float64)
+        found = number_table(policy.probs(logs.state_labels[rows]), f"policy {name!r}: probs")
         if found.shape != (len(rows), len(actions)):
             raise PoliciesError(
                 f"policy {name!r}: probs gave shape {found.shape} for {len(rows)} states; "

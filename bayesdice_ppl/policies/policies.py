@@ -30,6 +30,10 @@ class Policies(Mapping[str, Policy]):
     """
 
     def __init__(self, policies: Mapping[str, Policy]):
+        if policies is not None and not isinstance(policies, Mapping):
+            raise PoliciesError(
+                f"expected a dict of name -> policy, found {type(policies).__name__}."
+            )
         if not policies:
             raise PoliciesError("no candidate policies were given; expected at least one.")
         for name, policy in policies.items():

@@ -49,7 +49,7 @@ class TabularPolicy:
         states: Sequence[Any] | np.ndarray | None = None,
         actions: Sequence[Any] | np.ndarray | None = None,
     ):
-        table = np.array(probabilities, dtype=np.float64)
+        table = number_table(probabilities, "probabilities")
         if table.ndim != 2 or 0 in table.shape:
             raise PoliciesError(
                 f"probabilities: expected shape (states, actions), found {table.shape}."
@@ -84,8 +84,11 @@ class TabularPolicy:
             A state that the table does not have.
         """
         where = {label: row for row, label in enumerate(self.states.tolist())}
+        labels = np.asarray(obs)
+        if labels.ndim != 1:
+            raise PoliciesError(f"expected state labels of shape (batch,), found {labels.shape}.")
         rows = []
-        for label in np.asarray(obs, dtype=self.states.dtype).tolist():
+        for label in labels.tolist():
             if label not in where:
                 raise PoliciesError(f"the policy's table has no state {label!r}.")
             rows.append(where[label])
@@ -93,6 +96,22 @@ class TabularPolicy:
 
     def __repr__(self) -> str:
         return f"TabularPolicy({len(self.states)} states, {len(self.actions)} actions)"
+
+
+def number_table(values: Any, what: str) -> np.ndarray:
+    """Copy numbers into a float64 array.
+
+    Raises
+    ------
+    PoliciesError
+        They are no numbers, or rows differ in length.
+    """
+    try:
+        return np.array(values, dtype=np.float64)
+    except (TypeError, ValueError) as cause:
+        raise PoliciesError(
+            f"{what}: expected a rectangular array of numbers ({cause})."
+        ) from cause
 
 
 def check_probabilities(

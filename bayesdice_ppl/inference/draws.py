@@ -1,0 +1,139 @@
+"""From posteriors to draws: value, weights and loss, joint over the candidates.
+
+Values take the heavier tails of Student's t where the small-sample rule asks for them, and whole
+draws are reordered by the copula, so that errors on the same logs move together.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import numpy as np
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from bayesdice_ppl.constraint import ChanceConstraint
+from bayesdice_ppl.inference.copula import (
+    correlation_matrix,
+    influence_covariance,
+    joint_ranks,
+    reorder,
+)
+from bayesdice_ppl.inference.engine import Candidates, Problem, Solution
+from bayesdice_ppl.inference.exact import GaussianPosterior
+from bayesdice_ppl.inference.settings import FitSettings
+from bayesdice_ppl.moments import Moments
+
+
+class Draws(NamedTuple):
+    """Joint draws.
+
+    Attributes
+    ----------
+    value, loss
+        Shape (S, N): the value in reward per step, and the chance-constraint loss ell.
+    weights
+        The ratio of each pair, shape (S, N, P).
+    correlation
+        Of the values as the copula was given it, shape (N, N); the identity if not joint.
+    """
+
+    value: Float[np.ndarray, "S N"]
+    loss: Float[np.ndarray, "S N"]
+    weights: Float[np.ndarray, "S N P"]
+    correlation: Float[np.ndarray, "N N"]
+
+
+def draw(
+    problem: Problem,
+    solution: Solution,
+    candidates: Candidates,
+    rng_key: PRNGKeyArray,
+    settings: FitSettings,
+) -> Draws:
+    """Draw values, weights and losses of all candidates.
+
+    With ``joint`` the draws of all candidates share their key and are reordered by the copula, so
+    that identical candidates share every draw; without, each has draws of its own.
+    """
+    key_draws, key_ranks = split_key(rng_key)
+    n_policies = candidates.target.shape[0]
+    mean, factor = (np.asarray(array) for array in solution.posterior)
+    with jax.enable_x64(True):
+        one = (settings.draws, factor.shape[2])
+        shape = one if settings.joint else (n_policies, *one)
+        normal = np.asarray(jax.random.normal(key_draws, shape, factor.dtype))
+        df = np.asarray(problem.pilots.degrees_of_freedom)
+        value = _student_values(normal, mean[:, -1], factor[:, -1], df)
+        found = _draws(
+            problem._replace(prices=()), solution.posterior, normal, value, settings.joint
+        )
+        loss, weight = (np.asarray(array) for array in found)
+        if not settings.joint:
+            return Draws(value, loss, weight, np.eye(n_policies))
+        # One column of the copula for each distinct candidate: equal ones share it exactly.
+        _, first, copy = np.unique(
+            candidates.target, axis=0, return_index=True, return_inverse=True
+        )
+        covariance = _influence_covariance(
+            problem.cells, problem.pilots, by_episode=settings.by_episode
+        )
+        correlation = correlation_matrix(np.asarray(covariance))
+        distinct = correlation[np.ix_(first, first)]
+        ranks = joint_ranks(distinct, settings.draws, key_ranks)[:, copy.ravel()]
+    chosen = reorder(value, ranks)
+    return Draws(
+        np.take_along_axis(value, chosen, axis=0),
+        np.take_along_axis(loss, chosen, axis=0),
+        np.take_along_axis(weight, chosen[:, :, None], axis=0),
+        distinct[np.ix_(copy.ravel(), copy.ravel())],
+    )
+
+
+# Compiled as a whole, once: operation by operation, a first fit would compile dozens.
+_influence_covariance = jax.jit(influence_covariance, static_argnames="by_episode")
+
+
+@jax.jit
+def split_key(rng_key: PRNGKeyArray) -> tuple[PRNGKeyArray, PRNGKeyArray]:
+    """Two keys from one."""
+    first, second = jax.random.split(rng_key)
+    return first, second
+
+
+def _student_values(
+    normal: Float[np.ndarray, "*N S L"],
+    mean: Float[np.ndarray, " N"],
+    factor: Float[np.ndarray, "N L"],
+    df: Float[np.ndarray, " N"],
+) -> Float[np.ndarray, "S N"]:
+    """Values of the draws: each normal draw of the value, at its own quantile of Student's t."""
+    from scipy.special import ndtr, stdtrit
+
+    sd = np.sqrt(np.sum(factor**2, axis=1))
+    unit = factor / np.where(sd > 0.0, sd, 1.0)[:, None]
+    score = normal @ unit.T if normal.ndim == 2 else np.einsum("nsl,nl->sn", normal, unit)
+    # From the lower tail, where probabilities keep their precision.
+    return mean + sd * np.copysign(stdtrit(df, ndtr(-np.abs(score))), score)
+
+
+@partial(jax.jit, static_argnames="shared")
+def _draws(
+    problem: Problem, posterior: GaussianPosterior, normal: Array, value: Array, shared: bool
+) -> tuple[Array, Array]:
+    def one(
+        moments: Moments,
+        constraint: ChanceConstraint,
+        posterior: GaussianPosterior,
+        normal: Array,
+        value: Array,
+    ) -> tuple[Array, Array]:
+        weights = posterior.mean[:-1] + normal @ posterior.factor[:-1].T
+        residual = weights @ moments.matrix[:, :-1].T + value[:, None] * moments.matrix[:, -1]
+        loss = constraint.penalty.value(residual + moments.offset)
+        return loss, weights * moments.active
+
+    return jax.vmap(one, in_axes=(0, 0, 0, None if shared else 0, 1), out_axes=1)(
+        problem.moments, problem.constraint, posterior, normal, value
+    )
