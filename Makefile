@@ -3,6 +3,8 @@
 .DEFAULT_GOAL := test
 
 BIN := .venv/bin
+# Small matrices: a second thread in OpenBLAS costs more than it gives.
+export OPENBLAS_NUM_THREADS ?= 1
 
 venv:
 	@sh .ci/venv.sh

@@ -15,6 +15,8 @@ from .logs import read_logs as read_logs
 from .policies import Policies as Policies
 from .policies import TabularPolicy as TabularPolicy
 from .policies import read_policies as read_policies
+from .preparation import Prepared as Prepared
+from .preparation import prepare as prepare
 from .selection import Selection as Selection
 from .selection import select as select
 from .simulation import simulate as simulate

@@ -216,10 +216,10 @@ def check(
     """Validate a log (and candidates) and say what it supports, without fitting."""
     from bayesdice_ppl.console import make_console, show_logs, show_rows
     from bayesdice_ppl.diagnostics import logged_value, support_warnings
-    from bayesdice_ppl.fitting import measure_support, prepare_fit
     from bayesdice_ppl.inference import make_settings
     from bayesdice_ppl.logs import read_logs, usable_rows
     from bayesdice_ppl.policies import read_policies
+    from bayesdice_ppl.preparation import measure_support, prepare_fit
 
     settings = make_settings(gamma=gamma, on_termination=on_termination)
     console = make_console()

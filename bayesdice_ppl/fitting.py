@@ -1,112 +1,39 @@
 """Logs and candidates in, belief out: the library's main function.
 
-`fit` only joins the parts, in the order in which data flows: rows that can be used, pairs that
-were logged, moments, the priced constraint, a posterior, joint draws, and what the logs support.
+`fit` only joins the parts, in the order in which data flows: the prepared problem, a posterior,
+joint draws, and the belief that holds them with what the logs support.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
-from jaxtyping import Int, PRNGKeyArray
+from jaxtyping import PRNGKeyArray
 
-from bayesdice_ppl.belief import make_belief
+from bayesdice_ppl.belief import SupportWarning, make_belief
 from bayesdice_ppl.diagnostics.logged import logged_value
-from bayesdice_ppl.diagnostics.support import (
-    Support,
-    episode_share,
-    state_flow,
-    support_warnings,
-)
+from bayesdice_ppl.diagnostics.support import support_warnings
 from bayesdice_ppl.errors import SettingsError
-from bayesdice_ppl.features import LoggedPairs, logged_pairs, reach, renormalize
 from bayesdice_ppl.inference import (
-    Candidates,
     Draws,
     FitSettings,
-    Problem,
     Solution,
     SviSettings,
     draw,
     make_settings,
-    prepare,
     solve,
     split_key,
 )
-from bayesdice_ppl.logs import Logs, UsableRows, usable_rows
-from bayesdice_ppl.moments import Cells, count_cells
-from bayesdice_ppl.policies import AlignedPolicies, Policy, align_policies
+from bayesdice_ppl.logs import Logs
+from bayesdice_ppl.policies import Policy
+from bayesdice_ppl.preparation import Prepared, measure_support, prepare_fit
 
 if TYPE_CHECKING:
     from xarray import DataTree
-
-_onto_pairs = jax.jit(jax.vmap(renormalize, in_axes=(0, None, None, None)))
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class Prepared:
-    """Everything between the input and the posterior, for those who bring their own inference.
-
-    ``prepared.problem.of(j)`` gives the arguments of `bayesdice_ppl.models.model` and ``guide``.
-    """
-
-    logs: Logs
-    aligned: AlignedPolicies
-    rows: UsableRows
-    pairs: LoggedPairs
-    cells: Cells
-    cell_of_row: Int[np.ndarray, " n"]
-    candidates: Candidates
-    dead_state: np.ndarray
-    problem: Problem
-    settings: FitSettings
-
-
-def prepare_fit(logs: Logs, policies: Mapping[str, Policy], settings: FitSettings) -> Prepared:
-    """Bring logs and candidates to the problem that inference solves.
-
-    Raises
-    ------
-    LogsError, PoliciesError, SettingsError
-        The input cannot be used; the message says where.
-    """
-    gamma = settings.gamma
-    rows = usable_rows(logs, gamma)
-    aligned = align_policies(logs, policies, needs_successors=gamma > 0.0)
-    where = {label: i for i, label in enumerate(aligned.actions.tolist())}
-    codes = np.array([where[label] for label in logs.action_labels.tolist()])
-    pairs = logged_pairs(logs, codes, rows.mask)
-    cells, cell_of_row = count_cells(logs, pairs, rows.mask, gamma, by_episode=settings.by_episode)
-
-    onward = (cells.terminated == 0.0) & (gamma > 0.0)
-    starts = np.zeros(len(logs.state_labels), dtype=bool)
-    starts[cells.initial_state] = True
-    with jax.enable_x64(True):
-        everywhere = np.ones(len(pairs.state))
-        found = _onto_pairs(aligned.probabilities, pairs.state, pairs.action, everywhere)
-        targets, kept = (np.asarray(array) for array in found)
-    edges = (cells.pair[onward], cells.successor[onward])
-    reached = [reach(target, pairs.state, edges, starts) for target in targets]
-    candidates = Candidates(targets, np.stack([r.pair for r in reached]).astype(np.float64), kept)
-    problem = prepare(cells, candidates, settings)
-    return Prepared(
-        logs,
-        aligned,
-        rows,
-        pairs,
-        cells,
-        cell_of_row,
-        candidates,
-        np.stack([r.dead_state for r in reached]),
-        problem,
-        settings,
-    )
 
 
 def fit(
@@ -234,33 +161,6 @@ def check_key(rng_key: Any) -> None:
         )
 
 
-def measure_support(prepared: Prepared) -> Support:
-    """Hold every candidate against what was logged."""
-    cells, pilots, logs = prepared.cells, prepared.problem.pilots, prepared.logs
-    ratio, error = np.asarray(pilots.ratio), np.asarray(pilots.error)
-    mask = prepared.rows.mask
-    n, m = float(cells.n_transitions), logs.n_episodes
-    entering = np.asarray(pilots.start_weight)
-    moved, lost = state_flow(
-        cells,
-        ratio,
-        prepared.candidates.kept,
-        prepared.dead_state,
-        entering,
-        prepared.settings.gamma,
-    )
-    rows = prepared.cell_of_row
-    influence = ratio[:, rows] * (error[:, rows] + logs.reward[mask])
-    initial = np.zeros((len(ratio), len(logs.state_labels)))
-    initial[:, cells.initial_state] = np.asarray(pilots.start_value)
-    starts = initial[:, logs.initial_state]
-    starts = starts - starts.mean(axis=1, keepdims=True)
-    entry = (n / m) * entering[:, None] * starts
-    total, square = ratio @ cells.count, ratio**2 @ cells.count
-    ess = np.where(square > 0.0, total**2 / np.where(square > 0.0, square, 1.0), 0.0)
-    return Support(moved, lost, ess, episode_share(influence, entry, logs.episode[mask]))
-
-
 def _lay_out(
     prepared: Prepared, solution: Solution, drawn: Draws, rng_key: PRNGKeyArray
 ) -> DataTree:
@@ -268,7 +168,7 @@ def _lay_out(
     names = prepared.aligned.names
     problem = prepared.problem
     support = measure_support(prepared)
-    warnings = support_warnings(names, support)
+    warnings = [*support_warnings(names, support), *_constant_reward(names, logs, prepared)]
     restart = settings.on_termination == "restart"
     logged = logged_value(logs, settings.gamma, restart=restart)
     mean = np.asarray(solution.posterior.mean)
@@ -320,6 +220,20 @@ def _lay_out(
         "pair": [f"{s}, {a}" for s, a in zip(states, actions, strict=True)],
     }
     return make_belief(groups, coords, attrs)
+
+
+def _constant_reward(
+    names: tuple[str, ...], logs: Logs, prepared: Prepared
+) -> list[SupportWarning]:
+    """Say so when every usable reward is the same: their spread then cannot be learned."""
+    reward = logs.reward[prepared.rows.mask]
+    if np.ptp(reward) > 0.0:
+        return []
+    reason = (
+        f"every logged reward is {reward[0]:g}, so that the logs cannot tell how far another "
+        "policy's rewards would differ."
+    )
+    return [SupportWarning(name, reason, True) for name in names]
 
 
 def _settings_dict(settings: FitSettings) -> dict[str, Any]:

@@ -112,10 +112,7 @@ print(bd.select(belief, bd.scores.custom(worse_than_logged, depth=1)).answer)
 # one candidate, and agrees with what SVI found.
 
 # %%
-from bayesdice_ppl.fitting import prepare_fit
-from bayesdice_ppl.inference import make_settings
-
-prepared = prepare_fit(logs, world.candidates, make_settings(gamma=0.99, small_sample=False))
+prepared = bd.prepare(logs, world.candidates, gamma=0.99, small_sample=False)
 with jax.enable_x64(True):
     moments, constraint, coordinates = prepared.problem.of(4)
     kernel = NUTS(bd.models.model, dense_mass=True)

@@ -63,9 +63,7 @@ def changed(frame, column, row, value):
 
 
 def test_good_input_leaves_its_three_files_and_exits_0(place, monkeypatch, capsys):
-    big = pl.concat(
-        [GOOD_LOGS.with_columns(pl.col("episode_id") + 4 * i) for i in range(40)]
-    )
+    big = pl.concat([GOOD_LOGS.with_columns(pl.col("episode_id") + 4 * i) for i in range(40)])
     big.write_csv(place / "logs.csv")
     code, out = run(*select_arguments(place), "--seed", "3", monkeypatch=monkeypatch, capsys=capsys)
     assert code == 0, out.err

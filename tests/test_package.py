@@ -74,6 +74,7 @@ def test_no_module_imports_a_later_one():
         "selection",
         "diagnostics",
         "plots",
+        "preparation",
         "fitting",
         "simulation",
         "datasets",

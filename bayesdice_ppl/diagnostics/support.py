@@ -17,8 +17,8 @@ from bayesdice_ppl.moments import Cells
 
 MOVED_WARN, MOVED_ABSTAIN = 0.02, 0.1
 """Share of a candidate's steps at which it takes an unlogged action."""
-LOST_ABSTAIN = 1e-3
-"""Share of a candidate's steps about which the log has nothing; any is worth a sentence."""
+LOST_WARN, LOST_ABSTAIN = 1e-6, 1e-3
+"""Share of a candidate's steps about which the log has nothing."""
 ESS_WARN, ESS_ABSTAIN = 50.0, 10.0
 """Effective number of transitions behind a ratio."""
 EPISODE_WARN = 0.5
@@ -120,7 +120,7 @@ def support_warnings(names: tuple[str, ...], support: Support) -> tuple[SupportW
                 "probability was moved to logged actions of the same state."
             )
             found.append(SupportWarning(name, reason, moved > MOVED_ABSTAIN))
-        if lost > 0.0:
+        if lost > LOST_WARN:
             reason = (
                 "reaches states in which the log has none of its actions; "
                 f"{lost:.2%} of its steps are unknown and counted as reward 0."

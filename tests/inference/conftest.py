@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import bayesdice_ppl as bd
-from bayesdice_ppl.fitting import prepare_fit
 from bayesdice_ppl.inference import make_settings, solve
+from bayesdice_ppl.preparation import prepare_fit
 
 FOLDER = Path(__file__).parent.parent / "data" / "oracles"
 

@@ -6,8 +6,8 @@ import pytest
 from scipy.stats import kstest, norm, t
 
 import bayesdice_ppl as bd
-from bayesdice_ppl.fitting import prepare_fit
 from bayesdice_ppl.inference import draw, make_settings, solve
+from bayesdice_ppl.preparation import prepare_fit
 
 
 @pytest.fixture(scope="module")

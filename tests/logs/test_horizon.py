@@ -1,0 +1,85 @@
+"""The horizon rule: where a successor is missing, the whole step is left out, and counted."""
+
+import numpy as np
+import polars as pl
+import pytest
+
+from bayesdice_ppl import Logs
+from bayesdice_ppl.errors import LogsError
+from bayesdice_ppl.logs import usable_rows
+
+
+def log(lengths_and_ends, *, next_state=None):
+    rows = []
+    for episode, (length, ended) in enumerate(lengths_and_ends):
+        last = length - 1
+        rows += [(episode, t, t, 0, 1.0, ended and t == last) for t in range(length)]
+    names = ["episode_id", "step", "state", "action", "reward", "terminated"]
+    frame = pl.DataFrame(rows, schema=names, orient="row")
+    if next_state is not None:
+        frame = frame.with_columns(next_state=pl.Series(next_state, dtype=pl.Int64))
+    return Logs.from_dataframe(frame)
+
+
+def by_hand(logs):
+    """Steps at which some row has no successor and did not terminate."""
+    bad = set()
+    for i in range(logs.n_transitions):
+        if logs.next_state[i] < 0 and not logs.terminated[i]:
+            bad.add(int(logs.step[i]))
+    return [int(s) not in bad for s in logs.step], sorted(bad)
+
+
+def test_the_whole_last_step_is_left_out_terminated_rows_too():
+    logs = log([(3, False), (3, True), (3, False), (2, True)])
+    found = usable_rows(logs, 0.9)
+    assert found.steps == (2,)
+    assert found.left_out == 3
+    assert found.mask.tolist() == [True, True, False] * 3 + [True, True]
+
+
+def test_every_step_without_a_successor_somewhere_is_left_out():
+    logs = log([(2, False), (4, False), (4, True), (3, True)])
+    found = usable_rows(logs, 1.0)
+    mask, steps = by_hand(logs)
+    assert found.steps == tuple(steps) == (1, 3)
+    assert found.mask.tolist() == mask
+    assert found.left_out == mask.count(False) == 6
+
+
+def test_episodes_that_all_terminate_lose_nothing():
+    found = usable_rows(log([(3, True), (2, True)]), 0.9)
+    assert found.mask.all()
+    assert found.left_out == 0
+    assert found.steps == ()
+
+
+def test_at_gamma_zero_every_row_counts():
+    found = usable_rows(log([(1, False)] * 3), 0.0)
+    assert found.mask.all()
+    assert found.left_out == 0
+
+
+def test_a_column_of_successors_keeps_every_row():
+    found = usable_rows(log([(2, False), (1, False)], next_state=[1, 5, 6]), 0.9)
+    assert found.mask.all()
+
+
+def test_one_hole_in_the_column_takes_its_step_along():
+    found = usable_rows(log([(2, False), (2, False)], next_state=[1, 5, 1, None]), 0.9)
+    assert found.mask.tolist() == [True, False, True, False]
+    assert found.steps == (1,)
+
+
+def test_nothing_left_is_an_error_that_says_what_to_do():
+    with pytest.raises(LogsError, match=r"gamma = 0\.9.*\(0\).*next_state.*gamma = 0"):
+        usable_rows(log([(1, False)] * 3), 0.9)
+
+
+def test_keeping_the_terminated_last_rows_would_have_selected_on_the_outcome():
+    """The rule exists since episodes that end early are kept whole where others are cut."""
+    rng = np.random.default_rng(0)
+    logs = log([(3, bool(rng.random() < 0.5)) for _ in range(200)])
+    found = usable_rows(logs, 0.9)
+    assert not found.mask[logs.step == 2].any()
+    assert found.mask[logs.step < 2].all()
