@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import floor, log10
 from typing import TYPE_CHECKING, Any
 
 from rich.box import SIMPLE_HEAD
@@ -26,16 +27,17 @@ def show_selection(console: Console, selection: Selection) -> None:
     table = _compact(f"Value of each candidate (reward per step), ranked by {selection.score}")
     table.add_column("#", justify="right")
     table.add_column("policy", min_width=8, overflow="fold")
-    labels = ("mean", "sd", "90 % interval", "P(best)", f"P(top {selection.k})", "mean rank")
+    decimals = _decimals(selection.table["sd"].to_list())
+    labels = ("mean", "sd", "90 % interval", "P(best)", f"P(top {selection.k})", "E(rank)")
     for label in labels:
         table.add_column(label, justify="right", no_wrap=True)
     for row in selection.table.iter_rows(named=True):
         table.add_row(
             str(row["rank"]),
             escape(row["policy"]),
-            f"{row['mean']:.3g}",
-            f"{row['sd']:.3g}",
-            f"{row['hdi90_lower']:.3g} to {row['hdi90_upper']:.3g}",
+            f"{row['mean']:.{decimals}f}",
+            f"{row['sd']:.{decimals}f}",
+            f"{row['hdi90_lower']:.{decimals}f} to {row['hdi90_upper']:.{decimals}f}",
             f"{row['p_best']:.3f}",
             f"{row['p_top_k']:.3f}",
             f"{row['expected_rank']:.2f}",
@@ -89,6 +91,12 @@ def show_rows(console: Console, title: str, headings: list[str], rows: list[list
     console.print(table)
 
 
+def _decimals(sds: list[float]) -> int:
+    """As many decimals as show two digits of the smallest standard deviation."""
+    smallest = min((sd for sd in sds if sd > 0.0), default=1.0)
+    return min(max(1 - floor(log10(smallest)), 0), 10)
+
+
 def _compact(title: str) -> Table:
-    """A table that leaves its 80 columns to the numbers."""
-    return Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    """A table that leaves most of 80 columns to its cells."""
+    return Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=0, pad_edge=False)
