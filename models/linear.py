@@ -52,11 +52,18 @@ class Start(NamedTuple):
     Attributes
     ----------
     offset, scale
-        Mean of every coordinate, and its standard deviation.
+        Mean of every coordinate, in the direction that raises the last latent (the value, which so
+        starts at least this many of its own standard deviations off), and standard deviation.
     """
 
     offset: float = 3.0
     scale: float = 3.0
+
+
+def start_direction(coordinates: Coordinates) -> Float[Array, " L"]:
+    """The signs with which all coordinates move the last latent the same way, shape (L,)."""
+    last = coordinates.factor[-1]
+    return jnp.where(last >= 0.0, jnp.ones_like(last), -jnp.ones_like(last))
 
 
 def model(
@@ -126,7 +133,7 @@ def guide(
     """
     size = coordinates.center.shape[0]
     center, factor = coordinates
-    loc = numpyro.param("loc", jnp.full_like(center, start.offset))
+    loc = numpyro.param("loc", start.offset * start_direction(coordinates))
     scale_tril = numpyro.param(
         "scale_tril",
         start.scale * jnp.eye(size, dtype=center.dtype),

@@ -46,6 +46,7 @@ class PlainProblem:
         self.phi0 = np.array([self.phi(s) for s in starts])
         self.phi0bar = sum(self.phi0) / self.m
         self.normalized = gamma == 1.0
+        self.unknown = 0.0
         self.terms = np.array([self._term(row) for row in rows])
         self.pair_of_row = np.array([self.where[r["state"], r["action"]] for r in rows])
         p = len(self.pairs)
@@ -141,14 +142,23 @@ class PlainProblem:
         rewards = np.array([row["reward"] for row in self.rows])
         p = len(self.pairs)
         mean = np.r_[np.ones(p), rewards.mean()]
-        return mean, np.r_[np.full(p, prior_sd), rewards.std() * value_prior_sd]
+        # Where mass is absorbed at reward 0, the spread is around that reward.
+        spread = rewards.std() if self.restart else np.sqrt(np.mean(rewards**2))
+        return mean, np.r_[np.full(p, prior_sd), spread * value_prior_sd]
+
+    def reward(self, row):
+        """Reward counted from `self.unknown`, the reward per step of mass that the log loses."""
+        mass = 1.0
+        if row["terminated"] and not self.restart:
+            mass += self.gamma / (1.0 - self.gamma)
+        return row["reward"] - self.unknown * mass
 
     def solve(self):
         """Q of each pair and the value, from the log's own Bellman equation."""
         p, gamma = len(self.pairs), self.gamma
         flow, reward = np.zeros((p, p)), np.zeros(p)
         for row, k in zip(self.rows, self.pair_of_row, strict=True):
-            reward[k] += row["reward"] / self.counts[k]
+            reward[k] += self.reward(row) / self.counts[k]
             if not row["terminated"]:
                 flow[k] += self.phi(row["next_state"]) / self.counts[k]
             elif self.restart:
@@ -170,7 +180,7 @@ class PlainProblem:
             if row["terminated"]:
                 following = start if self.restart else 0.0
             average = value if self.gamma == 1.0 else 0.0
-            errors.append(row["reward"] + self.gamma * following - q[k] - average)
+            errors.append(self.reward(row) + self.gamma * following - q[k] - average)
         return np.array(errors)
 
     def occupancy(self):

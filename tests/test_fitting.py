@@ -379,3 +379,19 @@ def test_settings_are_checked_before_the_work(plain):
     logs = plain.bandit([(0, 1.0), (1, 0.0)])
     with pytest.raises(SettingsError, match="gamma"):
         bd.fit(logs, {"p": bd.TabularPolicy([[0.5, 0.5]])}, gamma=2.0, rng_key=KEY)
+
+
+@pytest.mark.parametrize("gamma", [0.0, 0.99, 1.0])
+@pytest.mark.parametrize("inference", ["svi", "exact"])
+def test_adding_a_constant_to_all_rewards_moves_the_belief_and_nothing_else(
+    plain, gamma, inference
+):
+    logs, policies = plain.log(4, rewards="continuous"), plain.policies(4, 2)
+    frame = logs.to_dataframe()
+    shifted = bd.Logs.from_dataframe(frame.with_columns(frame["reward"] + 1e4))
+    options = {"gamma": gamma, "rng_key": jax.random.key(0), "inference": inference}
+    here, there = (bd.fit(one, policies, draws=50, **options) for one in (logs, shifted))
+    sd = here["constant_data/posterior_sd"].values
+    moved = there["constant_data/posterior_mean"].values - 1e4
+    assert np.abs((moved - here["constant_data/posterior_mean"].values) / sd).max() < 1e-2
+    np.testing.assert_allclose(there["constant_data/posterior_sd"].values, sd, rtol=1e-3)

@@ -123,7 +123,7 @@ def support_warnings(names: tuple[str, ...], support: Support) -> tuple[SupportW
         if lost > LOST_WARN:
             reason = (
                 "reaches states in which the log has none of its actions; "
-                f"{lost:.2%} of its steps are unknown and counted as reward 0."
+                f"{lost:.2%} of its steps are unknown."
             )
             found.append(SupportWarning(name, reason, lost > LOST_ABSTAIN))
         if ess < ESS_WARN:

@@ -88,7 +88,11 @@ class FitSettings(NamedTuple):
     def moments(self) -> MomentSettings:
         """The part of the settings that the moments need."""
         return MomentSettings(
-            self.gamma, self.on_termination == "restart", self.prior_sd, self.value_prior_sd
+            self.gamma,
+            self.on_termination == "restart",
+            self.prior_sd,
+            self.value_prior_sd,
+            centered=self.penalty == "mahalanobis" and self.value_constraint,
         )
 
     @property

@@ -69,13 +69,19 @@ class MomentSettings(NamedTuple):
     prior_sd
         Prior standard deviation of each weight, around 1.
     value_prior_sd
-        Prior standard deviation of the value, in standard deviations of the logged reward.
+        Prior standard deviation of the value, in standard deviations of the logged reward (around
+        the absorbed one, where terminations absorb).
+    centered
+        Count rewards from their mean in the value's row, by subtracting the normalization that
+        many times. A Mahalanobis penalty does not see the difference, rounding does; and mass of
+        which the log has nothing then counts as the mean reward instead of as 0.
     """
 
     gamma: float
     restart: bool = True
     prior_sd: float = 10.0
     value_prior_sd: float = 10.0
+    centered: bool = False
 
     @property
     def normalized(self) -> bool:
@@ -129,10 +135,16 @@ def build_moments(
     if settings.normalized:
         columns.append(jnp.ones_like(ends))
         offset.append(-jnp.ones(1, target.dtype))
-    # Absorbed mass earns sigma(0) for ever, so a visit is worth sigma(r) - sigma(0) beside it.
-    base = jnp.zeros((), target.dtype) if settings.restart else cells.absorbed_reward
-    columns.append(jnp.full_like(ends, -1.0) * base)
-    offset.append(base[None])
+    # Absorbed mass earns sigma(0) for ever, so a visit is worth sigma(r) - sigma(0) beside it; and
+    # the mass that a visit stands for in the normalization includes what is absorbed after it.
+    floor = jnp.zeros((), target.dtype) if settings.restart else cells.absorbed_reward
+    mass = jnp.ones_like(ends)
+    if not settings.restart:
+        mass = mass + gamma / (1.0 - gamma) * ends
+    reward_mean, reward_sd = reward_moments(cells)
+    base = reward_mean - floor if settings.centered else jnp.zeros((), target.dtype)
+    columns.append(-floor - base * mass)
+    offset.append((floor + base)[None])
     design = jnp.concatenate(columns, axis=1)
 
     weighted = design * cells.count[:, None]
@@ -143,10 +155,12 @@ def build_moments(
     matrix = jnp.concatenate([(by_pair * active[:, None]).T, value_column], axis=1)
     initial = jnp.zeros((phi0.shape[0], n_rows), target.dtype).at[:, :n_pairs].set(phi0)
 
-    reward_mean, reward_sd = reward_moments(cells)
     # Equal rewards leave no scale to set the prior by; their size, or one, stands in.
     size = jnp.where(reward_mean == 0.0, 1.0, jnp.abs(reward_mean))
     reward_scale = jnp.where(reward_sd > 0.0, reward_sd, size)
+    if not settings.restart:
+        # The absorbed reward is one of the rewards, and may lie far from all that were logged.
+        reward_scale = jnp.sqrt(reward_scale**2 + (reward_mean - floor) ** 2)
     ones = jnp.ones(n_pairs, target.dtype)
     return Moments(
         matrix=matrix,

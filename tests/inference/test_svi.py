@@ -32,9 +32,10 @@ def gaussian(solution):
 def far_start(problem, mean, sd, svi):
     """Settings whose start is at least three posterior sds off in every candidate's value."""
     center, factor = (np.asarray(array) for array in problem.coordinates)
-    reach = np.abs(factor[:, -1].sum(axis=-1)) / sd[:, -1]
+    reach = np.abs(factor[:, -1]).sum(axis=-1) / sd[:, -1]
     far = svi._replace(start_offset=max(3.0, float(np.ceil(4.0 / reach.min()))), start_scale=3.0)
-    start = center + far.start_offset * factor.sum(axis=-1)
+    direction = np.where(factor[:, -1] >= 0.0, 1.0, -1.0)
+    start = center + far.start_offset * np.einsum("nkl,nl->nk", factor, direction)
     assert (np.abs(start - mean)[:, -1] >= 3.0 * sd[:, -1]).all()
     width = far.start_scale * np.linalg.norm(factor, axis=-1)
     assert (width[:, -1] >= 2.9 * sd[:, -1]).all()

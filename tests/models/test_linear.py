@@ -146,8 +146,10 @@ def test_joint_density_is_prior_plus_factor(bandit, metric):
     assert float(found) == pytest.approx(expected, rel=1e-5)
 
 
-def test_without_the_value_constraint_the_value_is_ratio_times_reward(bandit):
-    (moments, constraint, _), _, _ = bandit
+def test_without_the_value_constraint_the_value_is_ratio_times_reward(plain):
+    policies = Policies({"target": TabularPolicy([[0.6, 0.4]])})
+    found = plain.prepare(plain.bandit(PULLS), policies, gamma=0.0, value_constraint=False)
+    moments, constraint, _ = plain.numpy(found.problem.of(0))
     zeta = np.array([1.2, 0.7])
     fixed = handlers.substitute(model, {"zeta": zeta})
     sites = traced(fixed, moments, constraint, inner="exact", value_constraint=False)
@@ -180,7 +182,9 @@ def test_guide_starts_where_it_is_told_to(bandit):
     sites = traced(
         guide, moments, constraint, coordinates=coordinates, start=Start(offset=-2.0, scale=0.5)
     )
-    np.testing.assert_array_equal(sites["loc"]["value"], np.full(3, -2.0))
+    moved = coordinates.factor[-1] * sites["loc"]["value"]
+    np.testing.assert_allclose(np.abs(sites["loc"]["value"]), np.full(3, 2.0))
+    assert float(moved.sum()) == pytest.approx(-2.0 * float(np.abs(coordinates.factor[-1]).sum()))
     np.testing.assert_array_equal(sites["scale_tril"]["value"], 0.5 * np.eye(3))
 
 
