@@ -5,6 +5,7 @@ name; a type checker cannot see through that mapping, and an editable install ca
 """
 
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -42,9 +43,12 @@ def main() -> None:
     """Build, install, import, check."""
     pip = (sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check")
     with tempfile.TemporaryDirectory() as scratch:
-        dist, home = Path(scratch) / "dist", Path(scratch) / "site"
+        dist, home, source = (Path(scratch) / name for name in ("dist", "site", "source"))
+        # From a copy: a build folder in the tree would keep modules that are gone.
+        skip = shutil.ignore_patterns(".*", "build", "*.egg-info", "__pycache__", "demo-output")
+        shutil.copytree(ROOT, source, ignore=skip)
         offline = ("--no-deps", "--no-build-isolation")
-        run(*pip, "wheel", *offline, "--wheel-dir", str(dist), str(ROOT))
+        run(*pip, "wheel", *offline, "--wheel-dir", str(dist), str(source))
         (wheel,) = dist.glob("*.whl")
         run(*pip, "install", "--no-deps", "--target", str(home), str(wheel))
         environment = {**os.environ, "PYTHONPATH": str(home)}

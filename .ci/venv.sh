@@ -10,7 +10,11 @@ fresh() {
     .venv/bin/python -c 'import sys; sys.exit(sys.version_info < (3, 12))' 2>/dev/null || return 1
     # A venv that was moved or copied keeps scripts that point at its old place.
     [ "$(.venv/bin/python -c 'import sys; print(sys.prefix)')" = "$(pwd -P)/.venv" ] || return 1
-    .venv/bin/python -c 'import jax, numpyro, arviz_base, polars, pytest, bayesdice_ppl' 2>/dev/null
+    # From elsewhere, so that the installed package is found and not the folder of the same name.
+    (cd / && "$OLDPWD/.venv/bin/python" -c '
+import importlib.util as u, sys
+names = "jax numpyro arviz_base polars pytest bayesdice_ppl bayesdice_ppl.models".split()
+sys.exit(not all(u.find_spec(name) for name in names))') 2>/dev/null
 }
 
 if fresh; then
@@ -20,7 +24,7 @@ fi
 for candidate in python3.13 python3.14 python3.12 python3; do
     if "$candidate" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 12))' 2>/dev/null; then
         echo "Setting up .venv with $("$candidate" --version) (once; a few minutes)."
-        "$candidate" -m venv --clear .venv
+        "$candidate" -m venv --clear .venv || continue
         .venv/bin/python -m pip install --quiet --upgrade pip
         .venv/bin/python -m pip install --quiet --editable '.[test,notebooks]'
         touch .venv/.ready

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, final
 
 import numpy as np
 
-from bayesdice_ppl.errors import BeliefError, OutputError
+from bayesdice_ppl.errors import BeliefError
+from bayesdice_ppl.outputs import staged_file
 
 if TYPE_CHECKING:
     from xarray import DataTree
@@ -109,16 +110,9 @@ def save_belief(belief: DataTree, path: str | os.PathLike[str]) -> Path:
     OutputError
         The file cannot be written.
     """
-    target = Path(path)
-    scratch = target.with_name(f".{target.name}.part")
-    try:
+    with staged_file(path) as scratch:
         belief.to_netcdf(scratch, engine=ENGINE)
-        os.replace(scratch, target)
-    except OSError as cause:
-        raise OutputError(f"{target}: cannot be written: {cause.strerror or cause}") from cause
-    finally:
-        scratch.unlink(missing_ok=True)
-    return target
+    return Path(path)
 
 
 def load_belief(path: str | os.PathLike[str]) -> DataTree:

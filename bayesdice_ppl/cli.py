@@ -316,7 +316,6 @@ def demo(
 
     console = make_console()
     check_folder(output, overwrite=overwrite)
-    output.mkdir(parents=True, exist_ok=True)
     console.rule("Open Bandit: real clicks on a fashion store's front page, gamma = 0")
     real = open_bandit()
     _select(
@@ -331,7 +330,7 @@ def demo(
     )
     console.rule("FrozenLake: a simulated log with known true values, gamma = 0.99")
     folder = output / "frozen_lake"
-    folder.mkdir(exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     logs, policies = folder / "logs.parquet", folder / "candidates.parquet"
     gamma = _simulate(
         console, "frozenlake", 0.5, 50, 100, seed, logs, policies, (0.0, 0.25, 0.75, 0.9, 1.0)
@@ -453,12 +452,14 @@ def _select(
 ) -> Selection:
     from bayesdice_ppl.belief import save_belief
     from bayesdice_ppl.console import make_console, show_fit, show_logs, show_selection
+    from bayesdice_ppl.inference import make_settings
     from bayesdice_ppl.outputs import staged_folder, write_json
     from bayesdice_ppl.selection import select as select_ranking
 
     # Figures go to a file: no window, whatever the machine has.
     os.environ.setdefault("MPLBACKEND", "Agg")
     console = make_console()
+    make_settings(**settings)
     with staged_folder(output, overwrite=overwrite) as scratch:
         show_logs(console, logs)
         belief = _fit(logs, policies, seed, **settings)
@@ -504,6 +505,7 @@ def _simulate(
     import jax
 
     from bayesdice_ppl.console import show_rows
+    from bayesdice_ppl.outputs import staged_file
     from bayesdice_ppl.simulation import make_world, true_value
     from bayesdice_ppl.simulation import simulate as simulate_logs
 
@@ -515,9 +517,8 @@ def _simulate(
         (logs.to_dataframe(), logs_path),
         (made.candidates.to_dataframe(), candidates_path),
     ):
-        scratch = path.with_name(f".{path.name}.part")
-        frame.write_parquet(scratch)
-        scratch.replace(path)
+        with staged_file(path) as scratch:
+            frame.write_parquet(scratch)
     gamma = made.gamma_hint
     rows = [["(logging policy)", f"{true_value(made.env, made.behavior, gamma):.5g}"]]
     rows += [

@@ -26,7 +26,9 @@ def show_selection(console: Console, selection: Selection) -> None:
     """Print the table, the remarks and one sentence that answers the question."""
     table = _compact(f"Value of each candidate (reward per step), ranked by {selection.score}")
     table.add_column("#", justify="right")
-    table.add_column("policy", min_width=8, overflow="fold")
+    names = selection.table["policy"].to_list()
+    table.add_column("policy", min_width=min(max(map(len, names)), 24) + 2, overflow="fold")
+    thin = {name for name in names if any(r.startswith(f"{name}: ") for r in selection.reasons)}
     decimals = _decimals(selection.table["sd"].to_list())
     labels = ("mean", "sd", "90 % interval", "P(best)", f"P(top {selection.k})", "E(rank)")
     for label in labels:
@@ -34,7 +36,7 @@ def show_selection(console: Console, selection: Selection) -> None:
     for row in selection.table.iter_rows(named=True):
         table.add_row(
             str(row["rank"]),
-            escape(row["policy"]),
+            escape(row["policy"]) + (" ?" if row["policy"] in thin else ""),
             f"{row['mean']:.{decimals}f}",
             f"{row['sd']:.{decimals}f}",
             f"{row['hdi90_lower']:.{decimals}f} to {row['hdi90_upper']:.{decimals}f}",
@@ -44,6 +46,8 @@ def show_selection(console: Console, selection: Selection) -> None:
             style="bold" if row["rank"] <= selection.k else "",
         )
     console.print(table)
+    if thin:
+        console.print("? The logs say too little about this candidate; do not trust its numbers.")
     console.print(escape(selection.certificate.statement))
     for warning in selection.warnings:
         console.print(f"[yellow]Warning:[/yellow] {escape(warning)}")
@@ -68,13 +72,22 @@ def show_logs(console: Console, logs: Logs) -> None:
 
 def show_fit(console: Console, belief: DataTree) -> None:
     """Print how the belief was made: rows left out, action space, the logs' own value."""
+    from bayesdice_ppl.belief import belief_settings
+
     attrs: dict[Any, Any] = dict(belief.attrs)
     if attrs.get("rows_left_out"):
         console.print(
-            f"Left out {attrs['rows_left_out']:,} transitions at the horizon, whose successor "
-            f"state was not logged (steps {escape(attrs['steps_left_out'])})."
+            f"Left out {attrs['rows_left_out']:,} of {attrs['n_transitions']:,} transitions: the "
+            "log does not say where some of them led, and keeping the terminated rows of the same "
+            "steps would select on the outcome. A column next_state would save them."
         )
     console.print(f"Action space: {attrs['n_actions']} actions, {escape(attrs['action_space'])}.")
+    settings = belief_settings(belief)
+    if attrs["n_terminated"]:
+        then = "a fresh start" if settings["on_termination"] == "restart" else "reward 0 for ever"
+        console.print(
+            f"After a termination: {then} (--on-termination {settings['on_termination']})."
+        )
     console.print(
         f"The logging policy itself earned {attrs['logged_value']:.4g} per step "
         f"(standard error {attrs['logged_value_standard_error']:.2g})."
@@ -92,9 +105,9 @@ def show_rows(console: Console, title: str, headings: list[str], rows: list[list
 
 
 def _decimals(sds: list[float]) -> int:
-    """As many decimals as show two digits of the smallest standard deviation."""
-    smallest = min((sd for sd in sds if sd > 0.0), default=1.0)
-    return min(max(1 - floor(log10(smallest)), 0), 10)
+    """As many decimals as show two digits of the middle standard deviation."""
+    spread = sorted(sd for sd in sds if sd > 0.0) or [1.0]
+    return min(max(1 - floor(log10(spread[len(spread) // 2])), 0), 10)
 
 
 def _compact(title: str) -> Table:

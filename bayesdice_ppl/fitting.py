@@ -35,6 +35,13 @@ from bayesdice_ppl.preparation import Prepared, measure_support, prepare_fit
 if TYPE_CHECKING:
     from xarray import DataTree
 
+THIN_DF = (2.0, 4.0)
+"""Degrees of freedom at which the belief abstains (no variance), and at which it warns."""
+LEFT_OUT = (0.2, 0.5)
+"""Share of transitions left out at which the belief warns, and at which it abstains."""
+DRIFT = 0.1
+"""How far SVI may move in its last window: mean in sds, sd relative."""
+
 
 def fit(
     logs: Logs,
@@ -168,7 +175,14 @@ def _lay_out(
     names = prepared.aligned.names
     problem = prepared.problem
     support = measure_support(prepared)
-    warnings = [*support_warnings(names, support), *_constant_reward(names, logs, prepared)]
+    df = np.asarray(problem.pilots.degrees_of_freedom)
+    warnings = [
+        *support_warnings(names, support),
+        *_constant_reward(names, logs, prepared),
+        *_much_left_out(names, logs, prepared),
+        *_thin_spread(names, df),
+        *_unconverged(names, solution.drift),
+    ]
     restart = settings.on_termination == "restart"
     logged = logged_value(logs, settings.gamma, restart=restart)
     mean = np.asarray(solution.posterior.mean)
@@ -181,9 +195,12 @@ def _lay_out(
         "sample_stats": {"loss": drawn.loss},
         "observed_data": {"reward": logs.reward[prepared.rows.mask]},
         "constant_data": {
-            "posterior_mean": mean[:, -1],
-            "posterior_sd": sd,
-            "degrees_of_freedom": np.asarray(problem.pilots.degrees_of_freedom),
+            "guide_mean": mean[:, -1],
+            "guide_sd": sd,
+            "degrees_of_freedom": df,
+            "svi_drift": solution.drift.max(axis=1),
+            "prior_mean": np.asarray(problem.moments.prior_mean)[:, -1],
+            "prior_sd": np.asarray(problem.moments.prior_scale)[:, -1],
             "correlation": drawn.correlation,
             "lam": np.array([price.lam for price in problem.prices]),
             "epsilon": epsilon,
@@ -204,6 +221,7 @@ def _lay_out(
         "rng_key": np.asarray(jax.random.key_data(rng_key)).tolist(),
         "n_transitions": logs.n_transitions,
         "n_episodes": logs.n_episodes,
+        "n_terminated": int(logs.terminated.sum()),
         "rows_left_out": prepared.rows.left_out,
         "steps_left_out": list(prepared.rows.steps),
         "action_space": prepared.aligned.source,
@@ -234,6 +252,46 @@ def _constant_reward(
         "policy's rewards would differ."
     )
     return [SupportWarning(name, reason, True) for name in names]
+
+
+def _much_left_out(names: tuple[str, ...], logs: Logs, prepared: Prepared) -> list[SupportWarning]:
+    """Say so when most of the log could not be used."""
+    share = prepared.rows.left_out / logs.n_transitions
+    if share <= LEFT_OUT[0]:
+        return []
+    reason = (
+        f"{share:.0%} of the transitions are left out, since the log does not say where some of "
+        "them led; add a column next_state."
+    )
+    return [SupportWarning(name, reason, share > LEFT_OUT[1]) for name in names]
+
+
+def _thin_spread(names: tuple[str, ...], df: np.ndarray) -> list[SupportWarning]:
+    """Say so when the spread itself rests on so little that it has no finite variance."""
+    return [
+        SupportWarning(
+            name,
+            f"its spread rests on few visits to the pairs that matter ({value:.1f} degrees of "
+            "freedom), and has hardly a variance.",
+            bool(value <= THIN_DF[0]),
+        )
+        for name, value in zip(names, df, strict=True)
+        if value <= THIN_DF[1]
+    ]
+
+
+def _unconverged(names: tuple[str, ...], drift: np.ndarray) -> list[SupportWarning]:
+    """Say so when SVI was still moving in its last window."""
+    return [
+        SupportWarning(
+            name,
+            f"SVI has not converged: in its last window the value's mean still moved by {mean:.2g} "
+            f"sd and its sd by {sd:.0%}; give it more windows, or use inference='exact'.",
+            True,
+        )
+        for name, (mean, sd) in zip(names, drift, strict=True)
+        if not max(mean, sd) <= DRIFT
+    ]
 
 
 def _settings_dict(settings: FitSettings) -> dict[str, Any]:

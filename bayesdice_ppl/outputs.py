@@ -60,20 +60,44 @@ def staged_folder(folder: Path, *, overwrite: bool) -> Iterator[Path]:
         The folder cannot be made or written to, or is not empty and ``overwrite`` is False.
     """
     check_folder(folder, overwrite=overwrite)
+    # On the same file system as the target, so that a move is one step, and as deep as there are
+    # folders: those in between are made last.
+    home = next(parent for parent in folder.absolute().parents if parent.exists())
     try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        scratch = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+        scratch = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=home))
     except OSError as cause:
         raise OutputError(f"{folder}: cannot be written: {cause.strerror}") from cause
     try:
         yield scratch
-        folder.mkdir(exist_ok=True)
-        for path in sorted(scratch.iterdir()):
-            os.replace(path, folder / path.name)
-    except OSError as cause:
-        raise OutputError(f"{folder}: cannot be written: {cause.strerror or cause}") from cause
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            for path in sorted(scratch.iterdir()):
+                os.replace(path, folder / path.name)
+        except OSError as cause:
+            raise OutputError(f"{folder}: cannot be written: {cause.strerror or cause}") from cause
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
+
+
+@contextmanager
+def staged_file(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Give a scratch name beside ``path``, renamed to it when the block ends well.
+
+    Raises
+    ------
+    OutputError
+        The file cannot be written.
+    """
+    target = Path(path)
+    # The ending stays, since writers choose a format by it.
+    scratch = target.with_name(f".{os.getpid()}-{target.name}")
+    try:
+        yield scratch
+        os.replace(scratch, target)
+    except OSError as cause:
+        raise OutputError(f"{target}: cannot be written: {cause.strerror or cause}") from cause
+    finally:
+        scratch.unlink(missing_ok=True)
 
 
 def write_json(content: Any, path: Path) -> None:
@@ -84,11 +108,5 @@ def write_json(content: Any, path: Path) -> None:
     OutputError
         The file cannot be written.
     """
-    scratch = path.with_name(f".{path.name}.part")
-    try:
+    with staged_file(path) as scratch:
         scratch.write_text(json.dumps(content, indent=1, allow_nan=False) + "\n", encoding="utf-8")
-        os.replace(scratch, path)
-    except OSError as cause:
-        raise OutputError(f"{path}: cannot be written: {cause.strerror or cause}") from cause
-    finally:
-        scratch.unlink(missing_ok=True)

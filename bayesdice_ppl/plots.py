@@ -6,12 +6,12 @@ the policies, labels that say what is shown in which unit, and sizes that keep t
 
 import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from bayesdice_ppl.errors import BeliefError, OutputError, SettingsError
+from bayesdice_ppl.outputs import staged_file
 from bayesdice_ppl.selection.reading import read_draws
 
 if TYPE_CHECKING:
@@ -113,17 +113,12 @@ def save(collection: "PlotCollection", path: str | os.PathLike[str]) -> None:
     OutputError
         If the file cannot be written, or the format is not known.
     """
-    path = Path(path)
-    # In the same folder, as only there is renaming one step.
-    temporary = path.with_name(f".{os.getpid()}-{path.name}")
     kwargs = {"dpi": 150} if collection.backend == "matplotlib" else {}
-    try:
-        collection.savefig(temporary, **kwargs)
-        temporary.replace(path)
-    except (OSError, ValueError) as error:
-        raise OutputError(f"the figure cannot be written to {path}: {error}") from error
-    finally:
-        temporary.unlink(missing_ok=True)
+    with staged_file(path) as scratch:
+        try:
+            collection.savefig(scratch, **kwargs)
+        except ValueError as error:
+            raise OutputError(f"the figure cannot be written to {path}: {error}") from error
 
 
 def _check_order(order: Sequence[str], names: list[str]) -> None:

@@ -1,5 +1,11 @@
 """NumPyro programs: models and guides over moments, to read, trace, swap and run."""
 
+import numpyro
+
+# ArviZ leaves a lazy stand-in for numpyro in `sys.modules`; its submodules must not be imported
+# before the package itself has run, which asking it for anything makes it do.
+_ = numpyro.__version__
+
 from bayesdice_ppl.models.gradients import StopScore, reverse_gradient
 from bayesdice_ppl.models.linear import Coordinates, Start, guide, model
 

@@ -52,7 +52,7 @@ def test_groups_are_those_of_arviz(belief):
     }
     assert belief["fit_data/elbo"].dims == ("policy", "step")
     assert belief["observed_data/reward"].shape == (25,)
-    for name in ("posterior_mean", "posterior_sd", "moved_mass", "degrees_of_freedom"):
+    for name in ("guide_mean", "guide_sd", "moved_mass", "degrees_of_freedom"):
         assert belief["constant_data"][name].dims == ("policy",)
 
 
@@ -197,12 +197,12 @@ def test_made_beliefs_add_the_chain_to_draws_only():
     made = make_belief(
         {
             "posterior": {"value": np.zeros((4, 2))},
-            "constant_data": {"posterior_mean": np.zeros(2)},
+            "constant_data": {"guide_mean": np.zeros(2)},
         },
         {"policy": ["a", "b"]},
         {"note": "x", "numbers": [1, 2]},
     )
     assert made["posterior/value"].shape == (1, 4, 2)
-    assert made["constant_data/posterior_mean"].shape == (2,)
+    assert made["constant_data/guide_mean"].shape == (2,)
     assert made.attrs["note"] == "x"
     assert json.loads(made.attrs["numbers"]) == [1, 2]

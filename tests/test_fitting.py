@@ -53,8 +53,8 @@ def test_closed_form_is_the_two_step_posterior_of_a_plain_computation(
     for j, name in enumerate(policies):
         oracle = plain.problem(logs, policies[name], gamma=gamma, restart=restart)
         mean, sd = posterior_by_hand(oracle, by_episode=cluster == "episode")
-        assert abs(float(found.posterior_mean[j]) - mean[-1]) < 1e-5 * sd[-1]
-        assert float(found.posterior_sd[j]) == pytest.approx(sd[-1], rel=1e-4)
+        assert abs(float(found.guide_mean[j]) - mean[-1]) < 1e-5 * sd[-1]
+        assert float(found.guide_sd[j]) == pytest.approx(sd[-1], rel=1e-4)
 
 
 @pytest.fixture(scope="module")
@@ -91,8 +91,8 @@ def test_policies_are_renormalized_over_logged_actions(plain, partly_logged):
     for j, name in enumerate(policies):
         oracle = plain.problem(logs, policies[name], gamma=0.8)
         mean, sd = posterior_by_hand(oracle)
-        assert abs(float(belief["constant_data"].posterior_mean[j]) - mean[-1]) < 1e-5 * sd[-1]
-        assert float(belief["constant_data"].posterior_sd[j]) == pytest.approx(sd[-1], rel=1e-4)
+        assert abs(float(belief["constant_data"].guide_mean[j]) - mean[-1]) < 1e-5 * sd[-1]
+        assert float(belief["constant_data"].guide_sd[j]) == pytest.approx(sd[-1], rel=1e-4)
 
 
 def test_pairs_that_a_policy_never_visits_have_ratio_zero_in_every_draw(partly_logged):
@@ -153,8 +153,8 @@ def test_open_bandit_means_and_sds_are_the_published_ones(open_bandit):
     }
     for name, (mean, sd) in expected.items():
         one = found.sel(policy=name)
-        assert abs(float(one.posterior_mean) - mean) < 1e-4
-        assert abs(float(one.posterior_sd) / sd - 1.0) < 0.1
+        assert abs(float(one.guide_mean) - mean) < 1e-4
+        assert abs(float(one.guide_sd) / sd - 1.0) < 0.1
         draws = belief["posterior/value"].sel(policy=name).values
         assert abs(draws.mean() - mean) < 1e-4
         assert abs(draws.std() / sd - 1.0) < 0.1
@@ -170,9 +170,9 @@ def test_open_bandit_belief_is_the_tabular_estimate_with_its_influences(open_ban
         variance = (reward_part @ reward_part + state_part @ state_part) / n**2
         influences.append((reward_part, state_part))
         one = found.sel(policy=name)
-        assert abs(float(one.posterior_mean) - value) < 0.03 * np.sqrt(variance)
+        assert abs(float(one.guide_mean) - value) < 0.03 * np.sqrt(variance)
         # Pairs that were tried some hundred times: the small-sample rule widens by a percent.
-        assert 1.0 < float(one.posterior_sd) / np.sqrt(variance) < 1.01
+        assert 1.0 < float(one.guide_sd) / np.sqrt(variance) < 1.01
     rewards, states = (np.array(part) for part in zip(*influences, strict=True))
     covariance = rewards @ rewards.T + states @ states.T
     sd = np.sqrt(np.diag(covariance))
@@ -229,7 +229,7 @@ def test_another_key_gives_other_draws_of_the_same_posterior(bandit):
     one, other = fit(), fit(jax.random.key(1))
     assert (one["posterior/value"].values != other["posterior/value"].values).all()
     np.testing.assert_array_equal(
-        one["constant_data/posterior_mean"], other["constant_data/posterior_mean"]
+        one["constant_data/guide_mean"], other["constant_data/guide_mean"]
     )
 
 
@@ -284,9 +284,7 @@ def test_draws_setting_is_the_number_of_draws(bandit):
 
 def test_small_sample_rule_widens_the_sd_as_the_rule_says(bandit):
     pulls, fit = bandit
-    wide, plain_sd = (
-        fit(small_sample=on)["constant_data/posterior_sd"].values for on in (True, False)
-    )
+    wide, plain_sd = (fit(small_sample=on)["constant_data/guide_sd"].values for on in (True, False))
     n = len(pulls)
     groups = [np.array([r for a, r in pulls if a == arm]) for arm in (0, 1)]
     scatter = np.array([g.var() * len(g) for g in groups])
@@ -319,8 +317,8 @@ def test_preset_paper_is_ridge_regression(plain, gamma):
     for j, name in enumerate(policies):
         oracle = plain.problem(logs, policies[name], gamma=gamma)
         weights, mean, sd = ridge_by_hand(oracle)
-        assert float(found.posterior_mean[j]) == pytest.approx(mean, abs=1e-8 * sd)
-        assert float(found.posterior_sd[j]) == pytest.approx(sd, rel=1e-8)
+        assert float(found.guide_mean[j]) == pytest.approx(mean, abs=1e-8 * sd)
+        assert float(found.guide_sd[j]) == pytest.approx(sd, rel=1e-8)
         draws = belief["posterior/weights"].values[0, :, j]
         off = np.abs(draws.mean(axis=0) - weights)
         assert (off < 5 * draws.std(axis=0) / np.sqrt(2000)).all()
@@ -338,8 +336,8 @@ def test_preset_paper_by_svi_is_the_same_ridge_regression(plain):
     belief = bd.fit(logs, policies, gamma=0.9, rng_key=KEY, preset="paper", draws=100)
     for j, name in enumerate(policies):
         _, mean, sd = ridge_by_hand(plain.problem(logs, policies[name], gamma=0.9))
-        assert abs(float(belief["constant_data"].posterior_mean[j]) - mean) < 0.03 * sd
-        assert float(belief["constant_data"].posterior_sd[j]) == pytest.approx(sd, rel=0.03)
+        assert abs(float(belief["constant_data"].guide_mean[j]) - mean) < 0.03 * sd
+        assert float(belief["constant_data"].guide_sd[j]) == pytest.approx(sd, rel=0.03)
 
 
 @pytest.fixture
@@ -391,7 +389,7 @@ def test_adding_a_constant_to_all_rewards_moves_the_belief_and_nothing_else(
     shifted = bd.Logs.from_dataframe(frame.with_columns(frame["reward"] + 1e4))
     options = {"gamma": gamma, "rng_key": jax.random.key(0), "inference": inference}
     here, there = (bd.fit(one, policies, draws=50, **options) for one in (logs, shifted))
-    sd = here["constant_data/posterior_sd"].values
-    moved = there["constant_data/posterior_mean"].values - 1e4
-    assert np.abs((moved - here["constant_data/posterior_mean"].values) / sd).max() < 1e-2
-    np.testing.assert_allclose(there["constant_data/posterior_sd"].values, sd, rtol=1e-3)
+    sd = here["constant_data/guide_sd"].values
+    moved = there["constant_data/guide_mean"].values - 1e4
+    assert np.abs((moved - here["constant_data/guide_mean"].values) / sd).max() < 1e-2
+    np.testing.assert_allclose(there["constant_data/guide_sd"].values, sd, rtol=1e-3)

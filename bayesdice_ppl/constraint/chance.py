@@ -76,7 +76,9 @@ def invertible(
         relative to that alone would be none, so a tiny share of the mean square joins it.
     """
     both = rows[:, None] * rows
-    ridge = RIDGE * jnp.diagonal(covariance) + _FLOOR * jnp.maximum(mean_square, _SMALLEST)
+    ridge = RIDGE * jnp.diagonal(covariance) + _FLOOR * jnp.where(
+        mean_square > 0.0, mean_square, _SMALLEST
+    )
     return covariance * both + jnp.diag(jnp.where(rows > 0.0, ridge, 1.0))
 
 

@@ -184,7 +184,7 @@ def _self_check(belief: DataTree, logs: Logs) -> Check:
     table = np.where(total > 0, counts / np.maximum(total, 1.0), uniform)
     behavior = TabularPolicy(table, logs.state_labels, logs.action_labels)
     refit = _refit(belief, logs, {"behavior": behavior})
-    mean = float(read_array(refit, "constant_data/posterior_mean")[0])
+    mean = float(read_array(refit, "constant_data/guide_mean")[0])
     earned = float(belief.attrs["logged_value"])
     error = float(belief.attrs["logged_value_standard_error"])
     tail = float(belief.attrs["logged_value_tail"])
@@ -192,6 +192,8 @@ def _self_check(belief: DataTree, logs: Logs) -> Check:
         f"the logging policy, fitted as a candidate, is worth {mean:.4g}; the logs earned "
         f"{earned:.4g} (standard error {error:.2g}"
     )
+    if not error > 0.0:
+        return Check("self-check", None, f"{message}), from which nothing can be told.")
     if tail > TAIL_MAX:
         return Check(
             "self-check",
@@ -199,7 +201,7 @@ def _self_check(belief: DataTree, logs: Logs) -> Check:
             f"{message}), but episodes are too short to tell: {tail:.0%} of the discounted weight "
             "was not seen.",
         )
-    distance = abs(mean - earned) / error if error > 0 else 0.0
+    distance = abs(mean - earned) / error
     return Check(
         "self-check",
         bool(distance <= AGREEMENT_WARN),
@@ -209,11 +211,11 @@ def _self_check(belief: DataTree, logs: Logs) -> Check:
 
 def _against_exact(belief: DataTree, logs: Logs, policies: Mapping[str, Policy]) -> Check:
     exact = _refit(belief, logs, policies)
-    sd = read_array(exact, "constant_data/posterior_sd")
-    mean = read_array(exact, "constant_data/posterior_mean")
+    sd = read_array(exact, "constant_data/guide_sd")
+    mean = read_array(exact, "constant_data/guide_mean")
     safe = np.where(sd > 0, sd, 1.0)
-    shift = np.abs(read_array(belief, "constant_data/posterior_mean") - mean) / safe
-    scale = np.abs(read_array(belief, "constant_data/posterior_sd") - sd) / safe
+    shift = np.abs(read_array(belief, "constant_data/guide_mean") - mean) / safe
+    scale = np.abs(read_array(belief, "constant_data/guide_sd") - sd) / safe
     return Check(
         "svi against closed form",
         bool(shift.max() <= MEAN_WARN and scale.max() <= SD_WARN),

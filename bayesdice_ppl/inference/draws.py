@@ -10,6 +10,7 @@ from functools import partial
 from typing import NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
@@ -129,7 +130,14 @@ def _draws(
         normal: Array,
         value: Array,
     ) -> tuple[Array, Array]:
-        weights = posterior.mean[:-1] + normal @ posterior.factor[:-1].T
+        mean, factor = posterior
+        weights = mean[:-1] + normal @ factor[:-1].T
+        # A value in its heavier tail takes the weights along, as far as they vary with it: the
+        # draw stays as likely a solution of the constraints as its Gaussian origin was.
+        stretch = value - (mean[-1] + normal @ factor[-1])
+        variance = jnp.sum(factor[-1] ** 2)
+        slope = factor[:-1] @ factor[-1] / jnp.where(variance > 0.0, variance, 1.0)
+        weights = weights + stretch[:, None] * slope
         residual = weights @ moments.matrix[:, :-1].T + value[:, None] * moments.matrix[:, -1]
         loss = constraint.penalty.value(residual + moments.offset)
         return loss, weights * moments.active

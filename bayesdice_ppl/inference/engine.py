@@ -17,7 +17,6 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from bayesdice_ppl.constraint import (
     ChanceConstraint,
-    Mahalanobis,
     Price,
     Squared,
     chance_price,
@@ -29,13 +28,17 @@ from bayesdice_ppl.constraint import (
 from bayesdice_ppl.inference.exact import GaussianPosterior, exact_posterior
 from bayesdice_ppl.inference.pilot import Pilot, run_pilot
 from bayesdice_ppl.inference.settings import FitSettings
-from bayesdice_ppl.inference.svi import run_svi, tight_coordinates
+from bayesdice_ppl.inference.svi import SviSettings, flat_coordinates, run_svi
 from bayesdice_ppl.models import Coordinates
-from bayesdice_ppl.moments import Cells, Moments, build_moments
+from bayesdice_ppl.moments import Cells, Moments, MomentSettings, build_moments
 
 # For what runs once and spends its time in LAPACK: optimizing the code around it takes longer
 # than it saves.
 _QUICK = {"xla_backend_optimization_level": 0}
+
+
+GUIDE_FEATURES = 512
+"""Past as many rows of the residual, multipliers are not fitted unless that is asked for."""
 
 
 class Candidates(NamedTuple):
@@ -74,10 +77,31 @@ class Problem(NamedTuple):
 
 
 class Solution(NamedTuple):
-    """The posterior of every candidate, stacked, and the ELBO (N, steps), empty when exact."""
+    """The posterior of every candidate, stacked.
+
+    Attributes
+    ----------
+    posterior
+        Means (N, P + 1) and factors (N, P + 1, L).
+    elbo
+        Shape (N, steps); no steps in closed form.
+    drift
+        How far SVI still moved in its second half, shape (N, 2); see `SviResult`.
+    """
 
     posterior: GaussianPosterior
     elbo: Float[np.ndarray, "N steps"]
+    drift: Float[np.ndarray, "N 2"]
+
+
+class _Engine(NamedTuple):
+    """The settings that a compiled stage depends on: others must not compile it again."""
+
+    inference: str
+    penalty: str
+    inner: str | None
+    value_constraint: bool
+    svi: SviSettings
 
 
 def prepare(cells: Cells, candidates: Candidates, settings: FitSettings) -> Problem:
@@ -89,11 +113,15 @@ def prepare(cells: Cells, candidates: Candidates, settings: FitSettings) -> Prob
         lambda, epsilon or xi are out of range.
     """
     with jax.enable_x64(True):
-        moments, pilots = _pilots(cells, candidates, settings)
+        moments, pilots = _pilots(
+            cells, candidates, settings.moments, settings.by_episode, settings.small_sample
+        )
+        live = None if settings.value_constraint else -1
         prices = tuple(
             chance_price(
                 float(cells.n_transitions),
-                residual_rank(covariance),
+                # Without the value constraint its row is no part of the residual.
+                residual_rank(covariance[:live, :live]),
                 xi=settings.xi,
                 lam=settings.lam,
                 epsilon=settings.epsilon,
@@ -101,45 +129,53 @@ def prepare(cells: Cells, candidates: Candidates, settings: FitSettings) -> Prob
             for covariance in np.asarray(pilots.covariance)
         )
         price = jnp.asarray([p.lam / p.epsilon for p in prices])
-        constraint, coordinates = _constraints(cells, moments, pilots, price, settings)
+        constraint, coordinates = _constraints(
+            cells, moments, pilots, price, settings.penalty, settings.value_constraint
+        )
     return Problem(cells, moments, constraint, coordinates, pilots, prices)
 
 
-@partial(jax.jit, static_argnames="settings", compiler_options=_QUICK)
-def _pilots(cells: Cells, candidates: Candidates, settings: FitSettings) -> tuple[Moments, Pilot]:
+_STATIC = ("settings", "by_episode", "small_sample", "penalty", "value_constraint")
+
+
+@partial(jax.jit, static_argnames=_STATIC[:3], compiler_options=_QUICK)
+def _pilots(
+    cells: Cells,
+    candidates: Candidates,
+    settings: MomentSettings,
+    by_episode: bool,
+    small_sample: bool,
+) -> tuple[Moments, Pilot]:
     def one(target: Array, active: Array, kept: Array) -> tuple[Moments, Pilot]:
-        moments = build_moments(cells, target, active, kept, settings.moments)
+        moments = build_moments(cells, target, active, kept, settings)
         pilot = run_pilot(
-            cells,
-            moments,
-            settings.moments,
-            by_episode=settings.by_episode,
-            small_sample=settings.small_sample,
+            cells, moments, settings, by_episode=by_episode, small_sample=small_sample
         )
         return moments, pilot
 
     return jax.vmap(one)(*(jnp.asarray(field) for field in candidates))
 
 
-@partial(jax.jit, static_argnames="settings", compiler_options=_QUICK)
+@partial(jax.jit, static_argnames=_STATIC[3:], compiler_options=_QUICK)
 def _constraints(
-    cells: Cells, moments: Moments, pilots: Pilot, price: Array, settings: FitSettings
+    cells: Cells,
+    moments: Moments,
+    pilots: Pilot,
+    price: Array,
+    penalty: str,
+    value_constraint: bool,
 ) -> tuple[ChanceConstraint, Coordinates]:
     def one(moments: Moments, pilot: Pilot, price: Array) -> tuple[ChanceConstraint, Coordinates]:
         rows, mean_square = live_rows(cells, moments)
-        if not settings.value_constraint:
+        if not value_constraint:
             rows = rows.at[-1].set(0.0)
-        penalty: Mahalanobis | Squared
-        if settings.penalty == "mahalanobis":
-            metric = invertible(pilot.covariance, rows, mean_square)
-            penalty = mahalanobis(metric, rows)
-        else:
-            metric = jnp.eye(len(rows))
-            penalty = Squared(rows)
-        coordinates = tight_coordinates(
-            moments, metric, rows, price, value_constraint=settings.value_constraint
+        metric = invertible(pilot.covariance, rows, mean_square)
+        tight = penalty == "mahalanobis"
+        made = mahalanobis(metric, rows) if tight else Squared(rows)
+        coordinates = flat_coordinates(
+            moments, metric, rows, price, tight=tight, value_constraint=value_constraint
         )
-        return ChanceConstraint(penalty, price), coordinates
+        return ChanceConstraint(made, price), coordinates
 
     return jax.vmap(one)(moments, pilots, price)
 
@@ -157,28 +193,33 @@ def solve(problem: Problem, rng_key: PRNGKeyArray, settings: FitSettings) -> Sol
     settings
         The fit's settings.
     """
+    engine = _Engine(*(getattr(settings, name) for name in _Engine._fields))
+    if engine.inner is None:
+        wide = problem.moments.matrix.shape[-2] > GUIDE_FEATURES
+        engine = engine._replace(inner="exact" if wide else "guide")
     with jax.enable_x64(True):
-        solved = _solve(problem._replace(prices=()), rng_key, settings)
-        posterior, elbo = jax.block_until_ready(solved)
-        return Solution(posterior, np.asarray(elbo))
+        solved = _solve(problem._replace(prices=()), rng_key, engine)
+        posterior, elbo, drift = jax.block_until_ready(solved)
+        return Solution(posterior, np.asarray(elbo), np.asarray(drift))
 
 
-@partial(jax.jit, static_argnames="settings")
+@partial(jax.jit, static_argnames="engine")
 def _solve(
-    problem: Problem, rng_key: PRNGKeyArray, settings: FitSettings
-) -> tuple[GaussianPosterior, Array]:
-    if settings.inference == "svi":
+    problem: Problem, rng_key: PRNGKeyArray, engine: _Engine
+) -> tuple[GaussianPosterior, Array, Array]:
+    if engine.inference == "svi":
         fit = partial(
             run_svi,
             rng_key=rng_key,
-            settings=settings.svi,
-            inner=settings.inner,
-            value_constraint=settings.value_constraint,
+            settings=engine.svi,
+            inner=engine.inner or "guide",
+            value_constraint=engine.value_constraint,
         )
         return jax.vmap(fit)(problem.moments, problem.constraint, problem.coordinates)
     covariance = problem.pilots.covariance
-    if settings.penalty == "squared":
+    if engine.penalty == "squared":
         covariance = jnp.broadcast_to(jnp.eye(covariance.shape[-1]), covariance.shape)
-    exact = partial(exact_posterior, value_constraint=settings.value_constraint)
+    exact = partial(exact_posterior, value_constraint=engine.value_constraint)
     posterior = jax.vmap(exact)(problem.moments, covariance, problem.constraint.price)
-    return posterior, jnp.zeros((covariance.shape[0], 0))
+    n_policies = covariance.shape[0]
+    return posterior, jnp.zeros((n_policies, 0)), jnp.zeros((n_policies, 2))

@@ -42,7 +42,8 @@ class FitSettings(NamedTuple):
     surrogate
         ``"markov"``.
     inner
-        ``"guide"``: multipliers are fitted by SVI; ``"exact"``: their closed form is used.
+        ``"guide"``: multipliers are fitted by SVI; ``"exact"``: their closed form is used; None:
+        the guide up to 512 features.
     on_termination
         ``"restart"`` or ``"absorb"``.
     cluster
@@ -69,7 +70,7 @@ class FitSettings(NamedTuple):
     inference: str = "svi"
     penalty: str = "mahalanobis"
     surrogate: str = "markov"
-    inner: str = "guide"
+    inner: str | None = None
     on_termination: str = "restart"
     cluster: str = "transition"
     joint: bool = True
@@ -152,6 +153,8 @@ def make_settings(*, gamma: float, preset: str | None = None, **given: Any) -> F
         number = chosen.get(name, 1.0)
         if not (_is_number(number) and math.isfinite(number) and number > 0):
             raise SettingsError(f"{name}: expected a positive number, found {number!r}.")
+    if not chosen.get("xi", 0.95) < 1.0:
+        raise SettingsError(f"xi: expected a probability in (0, 1), found {chosen['xi']!r}.")
     if not isinstance(chosen.get("svi", SviSettings()), SviSettings):
         raise SettingsError(f"svi: expected an SviSettings, found {chosen['svi']!r}.")
     settings = FitSettings(gamma=float(gamma), preset=preset, **chosen)
@@ -160,7 +163,8 @@ def make_settings(*, gamma: float, preset: str | None = None, **given: Any) -> F
         raise SettingsError(f"svi.learning_rate: expected a positive number, found {rate!r}.")
     for name, number in (
         ("draws", settings.draws),
-        ("svi.steps", settings.svi.steps),
+        ("svi.windows", settings.svi.windows),
+        ("svi.steps", 1 if settings.svi.steps is None else settings.svi.steps),
         ("svi.particles", settings.svi.particles),
     ):
         if (

@@ -1,8 +1,9 @@
 """Stochastic variational inference on the NumPyro program, all candidates in one compiled call.
 
-This engine finds the posterior by optimizing the ELBO of the public model and guide, and knows
-nothing of the closed form. It may move in coordinates suited to the frozen Sigma: that matrix's
-scales and its nearly exact constraints are used, its correlations and the posterior are not.
+This engine finds the posterior by optimizing the ELBO of the public model and guide. It starts far
+off, in coordinates made from the frozen Sigma's scales and nearly exact constraints, and continues
+in windows, each in the coordinates that the guide itself has learned, as a sampler adapts its
+metric. The residual's correlations, which decide the posterior's shape, are left for it to find.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from bayesdice_ppl.moments import Moments
 _TIGHT = 0.05
 _JITTER = 1e-10
 _WIDE = 20.0
+_STEPS, _STEPS_PER_LATENT = 500, 4
 
 
 class SviSettings(NamedTuple):
@@ -30,18 +32,23 @@ class SviSettings(NamedTuple):
 
     Attributes
     ----------
+    windows
+        How often to start again in the coordinates that were learned so far, as a sampler adapts
+        its metric.
     steps
-        Number of Adam steps; the rate falls to zero along a cosine.
+        Adam steps in each window; the rate falls to zero along a cosine. None: 500, or 4 for each
+        latent number where that is more.
     learning_rate
         Its first value, in the guide's coordinates; for the guide's matrices it is smaller by 20
         over their number of columns.
     particles
         Draws per step.
     start_offset, start_scale
-        Where the guide starts in its coordinates: far off, so that the answer is found.
+        Where the guide starts in its first coordinates: far off, so that the answer is found.
     """
 
-    steps: int = 2000
+    windows: int = 6
+    steps: int | None = None
     learning_rate: float = 0.05
     particles: int = 4
     start_offset: float = 3.0
@@ -56,19 +63,24 @@ class SviResult(NamedTuple):
     posterior
         The guide's own Gaussian.
     elbo
-        The ELBO's estimate at each step, shape (steps,).
+        The ELBO's estimate at each step of all windows, shape (steps,).
+    drift
+        How far the value's mean (in its sds) and sd (relative) moved in the last window, shape
+        (2,): not small means not converged.
     """
 
     posterior: GaussianPosterior
     elbo: Float[Array, " steps"]
+    drift: Float[Array, " 2"]
 
 
-def tight_coordinates(
+def flat_coordinates(
     moments: Moments,
     covariance: Float[Array, "R R"],
     rows: Float[Array, " R"],
     price: Float[Array, ""],
     *,
+    tight: bool,
     value_constraint: bool = True,
 ) -> Coordinates:
     """Coordinates for the guide, from the frozen Sigma's scales and nearly exact constraints.
@@ -78,27 +90,36 @@ def tight_coordinates(
     moments
         What the log says of one policy.
     covariance
-        The penalty's metric, invertible, shape (R, R).
+        Sigma at the pilot's ratio, invertible, shape (R, R), whatever the penalty is.
     rows
         1 for the live rows, shape (R,).
     price
         lambda / epsilon.
+    tight
+        Whether nearly exact constraints bind, as they do with the Mahalanobis penalty.
     value_constraint
         Whether the value is a latent of its own.
 
     Notes
     -----
     Directions in which the residual hardly varies make the problem stiff (a condition of 1e5 on
-    small worlds). The residual's correlation matrix keeps its eigenvalues below 0.05, and all
-    others are set to one: what is left to find are the correlations and the location. The
-    coordinates are centered where the nearly exact constraints hold; anywhere else would be
-    hundreds of standard deviations off along them.
+    small worlds). With the Mahalanobis penalty the residual's correlation matrix keeps its
+    eigenvalues below 0.05, and all others are set to one: what is left to find are the
+    correlations, and with them the posterior's shape. The squared penalty has no such directions;
+    it is given Sigma's scales, which are not its own. The center is where residuals weighted so
+    roughly vanish: another point would be hundreds of standard deviations off along a nearly exact
+    constraint. `bayesdice_ppl.models.Start` puts the guide far from it.
     """
     scale = jnp.sqrt(jnp.diagonal(covariance))
     both = rows[:, None] * rows
-    correlation = jnp.where(both > 0.0, covariance / scale[:, None] / scale, jnp.eye(len(rows)))
-    values, vectors = jnp.linalg.eigh(correlation)
-    flattened = (vectors * jnp.where(values < _TIGHT, values, 1.0)) @ vectors.T
+    if tight:
+        correlation = jnp.where(both > 0.0, covariance / scale[:, None] / scale, jnp.eye(len(rows)))
+        values, vectors = jnp.linalg.eigh(correlation)
+        flattened = (vectors * jnp.where(values < _TIGHT, values, 1.0)) @ vectors.T
+    else:
+        flattened = jnp.eye(len(rows))
+        # In the squared penalty's units: scales relative to their geometric mean.
+        scale = scale / jnp.exp(jnp.sum(rows * jnp.log(scale)) / jnp.sum(rows))
     rough = both * flattened * scale[:, None] * scale / price
     size = None if value_constraint else -1
     found = condition(
@@ -143,33 +164,57 @@ def run_svi(
     from bayesdice_ppl.models import guide, model
 
     options: dict[str, Any] = {"inner": inner, "value_constraint": value_constraint}
+    n_latent = coordinates.center.shape[0]
+    steps = settings.steps or max(_STEPS, _STEPS_PER_LATENT * n_latent)
     # Adam moves every entry of a matrix at its rate, so a step's length grows with the number of
     # columns; without this the game with the multipliers diverges in a hundred dimensions.
-    shrink = min(1.0, _WIDE / coordinates.center.shape[0])
+    shrink = min(1.0, _WIDE / n_latent)
     rates = dict.fromkeys(("loc", "beta_level"), settings.learning_rate)
     rates |= dict.fromkeys(("scale_tril", "beta_slope"), settings.learning_rate * shrink)
     adam = {
-        name: optax.adam(optax.cosine_decay_schedule(rate, settings.steps), b1=0.9, b2=0.99)
+        name: optax.adam(optax.cosine_decay_schedule(rate, steps), b1=0.9, b2=0.99)
         for name, rate in rates.items()
     }
-    start = Start(settings.start_offset, settings.start_scale)
-    svi = SVI(
-        partial(model, **options),
-        partial(guide, coordinates=coordinates, start=start, **options),
-        optax_to_numpyro(optax.partition(adam, lambda params: {name: name for name in params})),
-        Trace_ELBO(num_particles=settings.particles),
+    optimizer = optax_to_numpyro(
+        optax.partition(adam, lambda params: {name: name for name in params})
     )
     problem = (moments, constraint)
-    state = svi.init(rng_key, *problem)
 
-    def step(state: Any, _: None) -> tuple[Any, Array]:
-        state, loss = svi.update(state, *problem)
-        return state, -loss
+    def window(coordinates: Coordinates, given: tuple[Array, Array, Array]) -> tuple[Any, Any]:
+        key, offset, scale = given
+        svi = SVI(
+            partial(model, **options),
+            partial(guide, coordinates=coordinates, start=Start(offset, scale), **options),
+            optimizer,
+            Trace_ELBO(num_particles=settings.particles),
+        )
 
-    state, elbo = jax.lax.scan(step, state, None, length=settings.steps)
-    found = svi.get_params(state)
-    mean = coordinates.center + coordinates.factor @ found["loc"]
-    factor = coordinates.factor @ found["scale_tril"]
-    if value_constraint:
-        return SviResult(GaussianPosterior(mean, factor), elbo)
-    return SviResult(with_implied_value(moments, mean, factor), elbo)
+        def step(state: Any, _: None) -> tuple[Any, Array]:
+            state, loss = svi.update(state, *problem)
+            return state, -loss
+
+        state, elbo = jax.lax.scan(step, svi.init(key, *problem), None, length=steps)
+        found = svi.get_params(state)
+        # What was found becomes the coordinates of the next window.
+        center = coordinates.center + coordinates.factor @ found["loc"]
+        learned = Coordinates(center, coordinates.factor @ found["scale_tril"])
+        return learned, (learned, elbo)
+
+    n_windows = settings.windows
+    keys = jax.random.split(rng_key, n_windows)
+    dtype = coordinates.center.dtype
+    offsets = jnp.zeros(n_windows, dtype).at[0].set(settings.start_offset)
+    scales = jnp.ones(n_windows, dtype).at[0].set(settings.start_scale)
+    _, (learned, elbo) = jax.lax.scan(window, coordinates, (keys, offsets, scales))
+
+    def gaussian(which: int) -> GaussianPosterior:
+        mean, factor = learned.center[which], learned.factor[which]
+        if value_constraint:
+            return GaussianPosterior(mean, factor)
+        return with_implied_value(moments, mean, factor)
+
+    posterior, before = gaussian(-1), gaussian(max(n_windows - 2, 0))
+    sd = posterior.sd[-1]
+    moved = jnp.abs(posterior.mean[-1] - before.mean[-1]), jnp.abs(sd - before.sd[-1])
+    drift = jnp.stack(moved) / jnp.where(sd > 0.0, sd, 1.0)
+    return SviResult(posterior, elbo.reshape(-1), drift)

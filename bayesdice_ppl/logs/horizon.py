@@ -1,9 +1,9 @@
 """Which transitions can be used when some successor states were never logged.
 
-A log without a ``next_state`` column does not say where the last step of an episode led.
-Leaving out only the unterminated last rows would select on the outcome, since it keeps the
-episodes that happened to end there; so the *whole* step of the horizon is left out, terminated
-or not, and the number of rows is reported.
+A log without a ``next_state`` column does not say where the last step of an episode led. Where
+other episodes terminated at that step, leaving out only the unterminated rows would select on the
+outcome, since it keeps the episodes that happened to end there; so the *whole* step is left out,
+terminated or not. Where none did, only the rows themselves are. The number is reported.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class UsableRows(NamedTuple):
     left_out
         How many are not.
     steps
-        The steps of the horizon whose rows are left out, sorted.
+        The steps at which rows are left out, sorted.
     """
 
     mask: Bool[np.ndarray, " n"]
@@ -57,12 +57,15 @@ def usable_rows(logs: Logs, gamma: float) -> UsableRows:
     if not missing.any():
         return UsableRows(everything, 0, ())
     steps = np.unique(logs.step[missing])
-    mask = ~np.isin(logs.step, steps)
+    ending = np.intersect1d(steps, logs.step[logs.terminated])
+    mask = ~(missing | np.isin(logs.step, ending))
     if not mask.any():
         raise LogsError(
-            f"at gamma = {gamma:g} each row needs its successor state, and none is left once the "
-            f"steps without one ({_listed(steps)}) are left out. Add a column next_state, give "
-            "longer episodes (episode_id, step), or use gamma = 0 if each row stands alone."
+            f"at gamma = {gamma:g} each row needs its successor state, and no row is left once "
+            f"those without one are left out (at steps {_listed(steps)}; where an episode "
+            "terminated at such a step, all rows at it). Map the column episode_id so that the "
+            "next row gives the successor, add a column next_state, or use gamma = 0 if each row "
+            "stands alone."
         )
     return UsableRows(mask, int((~mask).sum()), tuple(int(s) for s in steps))
 

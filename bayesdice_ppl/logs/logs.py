@@ -45,6 +45,8 @@ class Logs:
         Probability with which the logging policy took the action, shape (n,), or None.
     state_labels, action_labels, episode_labels
         The user's names, shapes (S,), (A,), (m,).
+    row
+        Row of the table that each transition came from, counted from 1, shape (n,).
     declared_actions
         The action space as declared, or None.
     unused_columns
@@ -63,6 +65,7 @@ class Logs:
     state_labels: Shaped[np.ndarray, " S"]
     action_labels: Shaped[np.ndarray, " A"]
     episode_labels: Shaped[np.ndarray, " m"]
+    row: Int[np.ndarray, " n"]
     declared_actions: Shaped[np.ndarray, " k"] | None = None
     unused_columns: tuple[str, ...] = ()
 

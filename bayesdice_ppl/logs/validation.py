@@ -96,6 +96,7 @@ def build_logs(
         state_labels=states,
         action_labels=action_labels,
         episode_labels=episode_labels,
+        row=order + 1,
         declared_actions=declared,
         unused_columns=unused,
     )

@@ -15,12 +15,16 @@ from jaxtyping import Array, Float
 
 from bayesdice_ppl.moments.cells import Cells, reward_moments
 
+NEARLY_ONE = 0.9999
+"""Discount past which the normalization gets a row of its own."""
+
 
 class Moments(NamedTuple):
     """Residual of the constraints for one policy, affine in (weights, value).
 
-    The R rows are the stationarity constraint (one per pair), the normalization (at gamma = 1
-    only: below, with one-hot features, it is a sum of the others), and the value constraint.
+    The R rows are the stationarity constraint (one per pair), the normalization (from gamma =
+    0.9999 only: below, with one-hot features and no mass lost, it is a sum of the others), and the
+    value constraint.
     A leading axis over policies or trials may stand before every field.
 
     Attributes
@@ -85,8 +89,12 @@ class MomentSettings(NamedTuple):
 
     @property
     def normalized(self) -> bool:
-        """Whether the normalization has a row of its own."""
-        return self.gamma == 1.0
+        """Whether the normalization has a row of its own.
+
+        At gamma = 1 the other rows do not imply it, and just below they do so only in digits that
+        rounding takes.
+        """
+        return self.gamma > NEARLY_ONE
 
 
 def build_moments(
@@ -132,15 +140,15 @@ def build_moments(
     stationarity = gamma * following - jax.nn.one_hot(cells.pair, n_pairs, dtype=target.dtype)
     columns = [stationarity * active]
     offset = [(1.0 - gamma) * phi0bar]
-    if settings.normalized:
-        columns.append(jnp.ones_like(ends))
-        offset.append(-jnp.ones(1, target.dtype))
-    # Absorbed mass earns sigma(0) for ever, so a visit is worth sigma(r) - sigma(0) beside it; and
-    # the mass that a visit stands for in the normalization includes what is absorbed after it.
-    floor = jnp.zeros((), target.dtype) if settings.restart else cells.absorbed_reward
+    # The mass that a visit stands for includes what is absorbed after it.
     mass = jnp.ones_like(ends)
     if not settings.restart:
         mass = mass + gamma / (1.0 - gamma) * ends
+    if settings.normalized:
+        columns.append(mass)
+        offset.append(-jnp.ones(1, target.dtype))
+    # Absorbed mass earns sigma(0) for ever, so a visit is worth sigma(r) - sigma(0) beside it.
+    floor = jnp.zeros((), target.dtype) if settings.restart else cells.absorbed_reward
     reward_mean, reward_sd = reward_moments(cells)
     base = reward_mean - floor if settings.centered else jnp.zeros((), target.dtype)
     columns.append(-floor - base * mass)

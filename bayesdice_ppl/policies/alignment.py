@@ -81,7 +81,7 @@ def align_policies(
         row = int(np.flatnonzero(outside[logs.action])[0])
         label = logs.action_labels[logs.action[row]]
         raise LogsError(
-            f"logged action {shown(label)} (transition {row + 1}) is outside the action space, "
+            f"logged action {shown(label)} (row {logs.row[row]}) is outside the action space, "
             f"which is {source}: {_listed(actions)}. If the log is right, declare the whole "
             "action space with actions= (--actions)."
         )

@@ -41,8 +41,8 @@ def test_a_trial_is_what_fit_computes(setting):
             **choices,
         )["constant_data"]
         for name, numbers in (
-            ("posterior_mean", found[form].mean),
-            ("posterior_sd", found[form].sd),
+            ("guide_mean", found[form].mean),
+            ("guide_sd", found[form].sd),
             ("degrees_of_freedom", found[form].df),
             ("moved_mass", found[form].moved),
         ):

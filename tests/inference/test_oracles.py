@@ -31,7 +31,7 @@ def test_candidates_come_in_the_order_of_the_expected_ones(fitted):
 
 def test_means_are_the_plug_in_values(fitted):
     case, belief = fitted
-    off = (constant(belief, "posterior_mean") - case.column("plug_in_value")) / case.column(
+    off = (constant(belief, "guide_mean") - case.column("plug_in_value")) / case.column(
         "influence_sd"
     )
     assert np.abs(off).max() < 0.03
@@ -39,7 +39,7 @@ def test_means_are_the_plug_in_values(fitted):
 
 def test_sds_are_those_of_the_influence_functions(fitted):
     case, belief = fitted
-    ratio = constant(belief, "posterior_sd") / case.column("influence_sd")
+    ratio = constant(belief, "guide_sd") / case.column("influence_sd")
     assert np.abs(ratio - 1.0).max() < 0.01
 
 
@@ -65,8 +65,8 @@ def test_draws_have_the_analytic_mean_and_sd(fitted):
     _, belief = fitted
     value = belief["posterior/value"].values[0]
     n = len(value)
-    sd = constant(belief, "posterior_sd")
-    off = value.mean(axis=0) - constant(belief, "posterior_mean")
+    sd = constant(belief, "guide_sd")
+    off = value.mean(axis=0) - constant(belief, "guide_mean")
     assert (np.abs(off) < 5 * sd / np.sqrt(n)).all()
     assert (np.abs(value.std(axis=0) / sd - 1.0) < 5 / np.sqrt(2 * n)).all()
 
