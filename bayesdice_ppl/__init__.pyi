@@ -2,6 +2,7 @@ from . import datasets as datasets
 from . import diagnostics as diagnostics
 from . import envs as envs
 from . import errors as errors
+from . import inference as inference
 from . import models as models
 from . import plots as plots
 from . import scores as scores

@@ -161,4 +161,21 @@ def read_array(belief: DataTree, path: str) -> np.ndarray:
 
 def belief_settings(belief: DataTree) -> dict[str, Any]:
     """Settings that a belief was fitted with, an empty dict where they were not kept."""
-    return dict(json.loads(belief.attrs.get("settings", "{}")))
+    return read_json(belief, "settings")
+
+
+def read_json(belief: DataTree, name: str) -> dict[str, Any]:
+    """An attribute that holds a JSON object, an empty dict where it is missing.
+
+    Raises
+    ------
+    BeliefError
+        It holds something else.
+    """
+    try:
+        content = json.loads(belief.attrs.get(name, "{}"))
+    except (TypeError, ValueError) as cause:
+        raise BeliefError(f"the belief's attribute {name!r} is no JSON; was it edited?") from cause
+    if not isinstance(content, dict):
+        raise BeliefError(f"the belief's attribute {name!r} is no JSON object; was it edited?")
+    return content

@@ -7,13 +7,14 @@ sentence; 3 done, but no recommendation, because the logs support a candidate to
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bayesdice_ppl.errors import BayesDiceError, SettingsError
+from bayesdice_ppl.errors import BayesDiceError, OutputError, SettingsError
 
 if TYPE_CHECKING:
     from xarray import DataTree
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 EXIT_BAD_INPUT = 2
 EXIT_NO_RECOMMENDATION = 3
+MAX_SEED = 2**32 - 1
 SCORES = ("regret", "precision", "accuracy", "correlation")
 BELIEF_FILE, RANKING_FILE, FIGURE_FILE = "belief.nc", "ranking.json", "forest.png"
 
@@ -53,7 +55,8 @@ GammaOption = Annotated[
     float, typer.Option(help="Discount in [0, 1]: 0 is a bandit, 1 the average reward.")
 ]
 SeedOption = Annotated[
-    int | None, typer.Option(min=0, help="Seed; a fresh one is drawn and printed if missing.")
+    int | None,
+    typer.Option(min=0, max=MAX_SEED, help="Seed; a fresh one is drawn and printed if missing."),
 ]
 ScoreOption = Annotated[str, typer.Option(help=f"What to be good at: {', '.join(SCORES)}.")]
 TopOption = Annotated[int, typer.Option("-k", "--top", help="How many can go live.")]
@@ -78,7 +81,7 @@ SmallSampleOption = Annotated[
     ),
 ]
 PresetOption = Annotated[str | None, typer.Option(help="paper: the paper's own form.")]
-DrawsOption = Annotated[int, typer.Option(min=2, help="Number of posterior draws.")]
+DrawsOption = Annotated[int, typer.Option(min=2, max=1_000_000, help="Number of posterior draws.")]
 
 
 @app.command()
@@ -151,7 +154,7 @@ def fit(
     from bayesdice_ppl.console import make_console, show_fit, show_logs
     from bayesdice_ppl.outputs import check_file
 
-    check_file(output, overwrite=overwrite)
+    check_file(output, overwrite=overwrite, inputs=(logs, policies))
     loaded, candidates = _read(logs, policies, columns, actions)
     console = make_console()
     show_logs(console, loaded)
@@ -192,7 +195,7 @@ def rank(
 
     chosen = make_score(score, top)
     if output is not None:
-        check_file(output, overwrite=overwrite)
+        check_file(output, overwrite=overwrite, inputs=(belief,))
     loaded = load_belief(belief)
     selection = select_ranking(loaded, chosen)
     show_selection(make_console(), selection)
@@ -306,7 +309,7 @@ def simulate(
 @app.command()
 def demo(
     output: FolderOption = Path("demo-output"),
-    seed: Annotated[int, typer.Option(min=0, help="Seed.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, max=MAX_SEED, help="Seed.")] = 1,
     overwrite: OverwriteOption = False,
 ) -> None:
     """Select on real clicks (Open Bandit sample) and on a simulated FrozenLake log."""
@@ -330,7 +333,10 @@ def demo(
     )
     console.rule("FrozenLake: a simulated log with known true values, gamma = 0.99")
     folder = output / "frozen_lake"
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as cause:
+        raise OutputError(f"{folder}: cannot be made: {cause.strerror}") from cause
     logs, policies = folder / "logs.parquet", folder / "candidates.parquet"
     gamma = _simulate(
         console, "frozenlake", 0.5, 50, 100, seed, logs, policies, (0.0, 0.25, 0.75, 0.9, 1.0)
@@ -477,17 +483,15 @@ def _select(
 
 
 def _ranking(selection: Selection, belief: DataTree, source: dict[str, str]) -> dict[str, Any]:
-    import json
-
-    from bayesdice_ppl.belief import belief_settings
+    from bayesdice_ppl.belief import belief_settings, read_json
 
     attrs = belief.attrs
     return {
         **selection.to_dict(),
         "source": source,
         "settings": belief_settings(belief),
-        "versions": json.loads(attrs.get("versions", "{}")),
-        "seed": None if "seed" not in attrs else int(attrs["seed"]),
+        "versions": read_json(belief, "versions"),
+        "seed": int(attrs["seed"]) if str(attrs.get("seed", "")).isdigit() else None,
     }
 
 
@@ -535,8 +539,16 @@ def _simulate(
     return float(gamma)
 
 
+def _stop(number: int, _frame: Any) -> None:
+    raise SystemExit(128 + number)
+
+
 def main() -> None:
     """Run the command; bad input ends with exit code 2 and one sentence."""
+    # A run that is told to stop unwinds, and so takes its scratch folder with it.
+    for name in ("SIGTERM", "SIGHUP"):
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), _stop)
     try:
         app()
     except BayesDiceError as error:

@@ -39,6 +39,8 @@ THIN_DF = (2.0, 4.0)
 """Degrees of freedom at which the belief abstains (no variance), and at which it warns."""
 LEFT_OUT = (0.2, 0.5)
 """Share of transitions left out at which the belief warns, and at which it abstains."""
+NO_SPREAD = 1e-4
+"""Share of the rewards' sd below which a belief has no width of its own."""
 DRIFT = 0.1
 """How far SVI may move in its last window: mean in sds, sd relative."""
 
@@ -187,6 +189,12 @@ def _lay_out(
     logged = logged_value(logs, settings.gamma, restart=restart)
     mean = np.asarray(solution.posterior.mean)
     sd = np.sqrt(np.sum(np.asarray(solution.posterior.factor)[:, -1] ** 2, axis=-1))
+    if not (np.isfinite(mean).all() and np.isfinite(sd).all() and np.isfinite(drawn.value).all()):
+        raise SettingsError(
+            "the belief is not finite: rewards or prior scales are too large or too small for "
+            "double precision. Rescale the rewards to the order of 1."
+        )
+    warnings += _odd_spread(names, sd, logs.reward[prepared.rows.mask])
     epsilon = np.array([price.epsilon for price in problem.prices])
     states = logs.state_labels[pairs.state]
     actions = prepared.aligned.actions[pairs.action]
@@ -278,6 +286,26 @@ def _thin_spread(names: tuple[str, ...], df: np.ndarray) -> list[SupportWarning]
         for name, value in zip(names, df, strict=True)
         if value <= THIN_DF[1]
     ]
+
+
+def _odd_spread(names: tuple[str, ...], sd: np.ndarray, reward: np.ndarray) -> list[SupportWarning]:
+    """Say so when a belief is wider than all rewards, or has no width where rewards vary."""
+    found = []
+    span = float(np.ptp(np.append(reward, 0.0)))
+    for name, value in zip(names, sd, strict=True):
+        if value > span:
+            reason = (
+                f"its belief (sd {value:.3g}) is wider than the range of the rewards: the log does "
+                "not determine its value (at gamma = 1, are all states connected?)."
+            )
+            found.append(SupportWarning(name, reason, True))
+        elif np.ptp(reward) > 0.0 and value < NO_SPREAD * np.std(reward):
+            reason = (
+                "its belief has no width, since nothing ever varied within the state-action pairs "
+                "it visits; the logs cannot tell how far they would vary."
+            )
+            found.append(SupportWarning(name, reason, True))
+    return found
 
 
 def _unconverged(names: tuple[str, ...], drift: np.ndarray) -> list[SupportWarning]:

@@ -10,8 +10,8 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -34,8 +34,8 @@ def check_folder(folder: Path, *, overwrite: bool) -> None:
         )
 
 
-def check_file(path: Path, *, overwrite: bool) -> None:
-    """Refuse a file that is there already, before any work is done.
+def check_file(path: Path, *, overwrite: bool, inputs: Sequence[Path] = ()) -> None:
+    """Refuse a file that is there already, or that is an input, before any work is done.
 
     Raises
     ------
@@ -44,6 +44,8 @@ def check_file(path: Path, *, overwrite: bool) -> None:
     """
     if path.is_dir():
         raise OutputError(f"{path}: expected a file to write to, found a folder.")
+    if path.resolve() in {source.resolve() for source in inputs}:
+        raise OutputError(f"{path}: this is an input; name another file with -o.")
     if path.exists() and not overwrite:
         raise OutputError(f"{path}: the file exists; name another with -o, or add --overwrite.")
     if not path.parent.is_dir():
@@ -97,7 +99,8 @@ def staged_file(path: str | os.PathLike[str]) -> Iterator[Path]:
     except OSError as cause:
         raise OutputError(f"{target}: cannot be written: {cause.strerror or cause}") from cause
     finally:
-        scratch.unlink(missing_ok=True)
+        with suppress(OSError):
+            scratch.unlink(missing_ok=True)
 
 
 def write_json(content: Any, path: Path) -> None:

@@ -15,12 +15,16 @@ import numpy as np
 from jaxtyping import Bool, Int
 
 from bayesdice_ppl.diagnostics.support import Support, episode_share, state_flow
+from bayesdice_ppl.errors import LogsError
 from bayesdice_ppl.features import LoggedPairs, logged_pairs, reach, renormalize
 from bayesdice_ppl.inference import Candidates, FitSettings, Problem, make_settings
 from bayesdice_ppl.inference import prepare as prepare_problem
 from bayesdice_ppl.logs import Logs, UsableRows, usable_rows
 from bayesdice_ppl.moments import Cells, count_cells
 from bayesdice_ppl.policies import AlignedPolicies, Policy, align_policies
+
+MIN_EPISODES = 10
+"""Fewest episodes from which a spread between episodes is taken."""
 
 _onto_pairs = jax.jit(jax.vmap(renormalize, in_axes=(0, None, None, None)))
 
@@ -70,6 +74,15 @@ def prepare_fit(logs: Logs, policies: Mapping[str, Policy], settings: FitSetting
         The input cannot be used; the message says where.
     """
     gamma = settings.gamma
+    if not isinstance(logs, Logs):
+        raise LogsError(
+            f"logs: expected Logs (read_logs or Logs.from_dataframe), found {type(logs).__name__}."
+        )
+    if settings.by_episode and logs.n_episodes < MIN_EPISODES:
+        raise LogsError(
+            f"cluster='episode' takes the spread from whole episodes, of which the log has "
+            f"{logs.n_episodes}; it needs at least {MIN_EPISODES}. Use cluster='transition'."
+        )
     rows = usable_rows(logs, gamma)
     aligned = align_policies(logs, policies, needs_successors=gamma > 0.0)
     where = {label: i for i, label in enumerate(aligned.actions.tolist())}

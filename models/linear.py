@@ -56,8 +56,8 @@ class Start(NamedTuple):
         starts at least this many of its own standard deviations off), and standard deviation.
     """
 
-    offset: float = 3.0
-    scale: float = 3.0
+    offset: float | Float[Array, ""] = 3.0
+    scale: float | Float[Array, ""] = 3.0
 
 
 def start_direction(coordinates: Coordinates) -> Float[Array, " L"]:

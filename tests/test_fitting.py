@@ -379,7 +379,19 @@ def test_settings_are_checked_before_the_work(plain):
         bd.fit(logs, {"p": bd.TabularPolicy([[0.5, 0.5]])}, gamma=2.0, rng_key=KEY)
 
 
-@pytest.mark.parametrize("gamma", [0.0, 0.99, 1.0])
+@pytest.mark.parametrize("scale", [1e-9, 1e9])
+def test_rewards_in_another_unit_give_the_same_belief_in_that_unit(plain, scale):
+    logs, policies = plain.log(4, rewards="continuous"), plain.policies(4, 2)
+    frame = logs.to_dataframe()
+    scaled = bd.Logs.from_dataframe(frame.with_columns(frame["reward"] * scale))
+    options = {"gamma": 0.9, "rng_key": jax.random.key(0), "draws": 50}
+    here, there = (bd.fit(one, policies, **options) for one in (logs, scaled))
+    for name in ("guide_mean", "guide_sd"):
+        expected = here[f"constant_data/{name}"].values * scale
+        np.testing.assert_allclose(there[f"constant_data/{name}"].values, expected, rtol=1e-3)
+
+
+@pytest.mark.parametrize("gamma", [0.0, 0.99, 0.999999, 1.0])
 @pytest.mark.parametrize("inference", ["svi", "exact"])
 def test_adding_a_constant_to_all_rewards_moves_the_belief_and_nothing_else(
     plain, gamma, inference
@@ -393,3 +405,75 @@ def test_adding_a_constant_to_all_rewards_moves_the_belief_and_nothing_else(
     moved = there["constant_data/guide_mean"].values - 1e4
     assert np.abs((moved - here["constant_data/guide_mean"].values) / sd).max() < 1e-2
     np.testing.assert_allclose(there["constant_data/guide_sd"].values, sd, rtol=1e-3)
+
+
+def test_disconnected_states_at_gamma_1_are_not_recommended_on():
+    rows = [
+        {
+            "episode_id": e,
+            "step": t,
+            "state": e % 2,
+            "action": (e // 2 + t) % 2,
+            "reward": 10.0 * (e % 2) + t % 2,
+        }
+        for e in range(20)
+        for t in range(10)
+    ]
+    policies = bd.Policies(
+        {"a": bd.TabularPolicy([[0.9, 0.1]] * 2), "b": bd.TabularPolicy([[0.1, 0.9]] * 2)}
+    )
+    logs = bd.Logs.from_dataframe(pl.DataFrame(rows))
+    belief = bd.fit(logs, policies, gamma=1.0, rng_key=jax.random.key(0), inference="exact")
+    assert not bd.select(belief, bd.scores.regret(k=1)).recommended
+
+
+def test_rewards_that_never_vary_within_a_pair_are_not_recommended_on():
+    frame = pl.DataFrame({"state": [0] * 24, "action": [0, 1] * 12, "reward": [0.0, 1.0] * 12})
+    policies = bd.Policies(
+        {"a": bd.TabularPolicy([[0.2, 0.8]]), "b": bd.TabularPolicy([[0.8, 0.2]])}
+    )
+    logs = bd.Logs.from_dataframe(frame)
+    belief = bd.fit(logs, policies, gamma=0.0, rng_key=jax.random.key(0), inference="exact")
+    choice = bd.select(belief, bd.scores.regret(k=1))
+    assert not choice.recommended
+    assert "no width" in " ".join(choice.reasons)
+
+
+@pytest.mark.parametrize("size", [1e200, 1e-200])
+def test_rewards_past_double_precision_are_refused(size):
+    frame = pl.DataFrame({"state": [0] * 6, "action": [0, 1] * 3, "reward": [0.0, size] * 3})
+    with pytest.raises(LogsError, match=r"row 2, column 'reward'.*rescale"):
+        bd.Logs.from_dataframe(frame)
+
+
+def test_priors_past_double_precision_are_refused(plain):
+    with pytest.raises(SettingsError, match="finite"):
+        bd.fit(
+            plain.log(4),
+            plain.policies(4, 2),
+            gamma=0.9,
+            rng_key=jax.random.key(0),
+            inference="exact",
+            prior_sd=1e300,
+        )
+
+
+def test_episodes_as_the_unit_need_episodes(plain):
+    logs, policies = plain.log(4), plain.policies(4, 2)
+    few = bd.Logs.from_dataframe(logs.to_dataframe().filter(pl.col("episode_id") < 3))
+    with pytest.raises(LogsError, match="episodes"):
+        bd.fit(few, policies, gamma=0.9, rng_key=jax.random.key(0), cluster="episode")
+
+
+def test_svi_that_did_not_converge_says_so(plain):
+    logs, policies = plain.log(4), plain.policies(4, 2)
+    belief = bd.fit(
+        logs,
+        policies,
+        gamma=0.9,
+        rng_key=jax.random.key(0),
+        svi=bd.inference.SviSettings(windows=2, steps=20),
+    )
+    choice = bd.select(belief, bd.scores.regret(k=1))
+    assert not choice.recommended
+    assert "not converged" in " ".join(choice.reasons)

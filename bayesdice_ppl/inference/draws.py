@@ -83,6 +83,9 @@ def draw(
         correlation = correlation_matrix(np.asarray(covariance))
         distinct = correlation[np.ix_(first, first)]
         ranks = joint_ranks(distinct, settings.draws, key_ranks)[:, copy.ravel()]
+    # Copies differ by rounding, which a strict comparison of draws would take for a difference.
+    original = first[copy.ravel()]
+    value, loss, weight = value[:, original], loss[:, original], weight[:, original]
     chosen = reorder(value, ranks)
     return Draws(
         np.take_along_axis(value, chosen, axis=0),

@@ -89,6 +89,9 @@ def label_array(values: Sequence[Any] | np.ndarray, what: str, error: type[Bayes
         raise error(f"{what}: expected a list of integers or of strings, found {values!r}.")
     items = list(values)
     if all(isinstance(v, (int, np.integer)) and not isinstance(v, bool) for v in items):
+        big = [v for v in items if abs(int(v)) > np.iinfo(np.int64).max]
+        if big:
+            raise error(f"{what}: {big[0]} is past 2^63 - 1; use strings as labels.")
         array: np.ndarray = np.array(items, dtype=np.int64)
     elif all(isinstance(v, str) for v in items):
         array = np.array([str(v) for v in items], dtype=object)

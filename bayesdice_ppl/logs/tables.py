@@ -14,7 +14,7 @@ from typing import Any
 import narwhals as nw
 import polars as pl
 
-from bayesdice_ppl.errors import BayesDiceError
+from bayesdice_ppl.errors import BayesDiceError, LogsError
 
 _READERS = {".csv": "CSV", ".parquet": "Parquet", ".pq": "Parquet"}
 
@@ -169,11 +169,13 @@ def map_columns(
         # A column given away to another name no longer stands for its own.
         if source in frame.columns and (key in mapping or source not in taken)
     }
+    # On the command line only the log's columns can be mapped.
     for key in required:
+        flag = f" (--columns {key}=...)" if issubclass(error, LogsError) else ""
         if key not in present:
             raise error(
                 f"missing column {key!r}; the table has {_listed(frame.columns)}. Rename it, or "
-                f"say which column it is: columns={{'{key}': ...}} (--columns {key}=...)."
+                f"say which column it is: columns={{'{key}': ...}}{flag}."
             )
     unused = tuple(name for name in frame.columns if name not in present.values())
     return frame.select(pl.col(source).alias(key) for key, source in present.items()), unused

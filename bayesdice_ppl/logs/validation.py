@@ -34,6 +34,9 @@ KNOWN = (
     "truncated",
     "propensity",
 )
+REWARD_SIZE = (1e-100, 1e100)
+"""Between these the square of the largest reward is safe in double precision."""
+
 REQUIRED = ("state", "action", "reward")
 _FLAGS = {"true": True, "false": False, "1": True, "0": False}
 
@@ -67,6 +70,12 @@ def build_logs(
     state = _labels(table, "state")
     action = _labels(table, "action")
     reward = _numbers(table, "reward")
+    largest = int(np.argmax(np.abs(reward)))
+    if reward[largest] != 0.0 and not REWARD_SIZE[0] < abs(reward[largest]) < REWARD_SIZE[1]:
+        raise LogsError(
+            f"row {largest + 1}, column 'reward': the largest reward is {reward[largest]:g}, whose "
+            "square double precision cannot hold well; rescale the rewards to the order of 1."
+        )
     propensity = _propensity(table)
     episode, episode_labels = _episodes(table)
     terminated = _flags(table, "terminated")
@@ -118,8 +127,10 @@ def _numbers(table: pl.DataFrame, column: str) -> np.ndarray:
     series = table[column]
     if series.dtype == pl.String:
         parsed = series.cast(pl.Float64, strict=False)
-        broken = parsed.is_null()
-        row = _first(broken) if broken.any() else 0
+        broken = parsed.is_null() & series.is_not_null()
+        # Text that reads as a number is still text; "nan" among numbers is named by its own row.
+        odd = broken | ~parsed.is_finite().fill_null(True)
+        row = _first(odd) if odd.any() else 0
         raise LogsError(
             f"row {row + 1}, column {column!r}: expected a number, found the text {series[row]!r}."
         )
@@ -235,7 +246,8 @@ def _steps(
             f"row {order[at + 1] + 1}, column 'step': step {step[at + 1]} follows step {step[at]}; "
             "with steps missing the successor state is unknown: add them, or a column next_state."
         )
-    return step - base[0]
+    # A step number that jumps is a label or a time; what is discounted is the place in the log.
+    return counted if gaps.any() else step - base[0]
 
 
 def _states(

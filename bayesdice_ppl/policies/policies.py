@@ -37,8 +37,10 @@ class Policies(Mapping[str, Policy]):
         if not policies:
             raise PoliciesError("no candidate policies were given; expected at least one.")
         for name, policy in policies.items():
-            if not isinstance(name, str) or not name:
-                raise PoliciesError(f"policy names must be non-empty strings, found {name!r}.")
+            if not isinstance(name, str) or not name.strip() or not name.isprintable():
+                raise PoliciesError(
+                    f"policy names must be printable strings that are not blank, found {name!r}."
+                )
             if not isinstance(policy, Policy):
                 raise PoliciesError(
                     f"policy {name!r}: expected an object with a method probs(obs) -> (batch, "

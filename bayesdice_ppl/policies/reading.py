@@ -79,10 +79,12 @@ def build_policies(frame: pl.DataFrame, *, columns: Mapping[str, str] | None = N
 def _probabilities(series: pl.Series) -> np.ndarray:
     if series.dtype == pl.String:
         parsed = series.cast(pl.Float64, strict=False)
-        row = int(parsed.is_null().arg_true()[0]) if parsed.null_count() else 0
-        raise PoliciesError(
-            f"row {row + 1}, column 'prob': expected a number, found the text {series[row]!r}."
-        )
+        if parsed.null_count():
+            row = int(parsed.is_null().arg_true()[0])
+            raise PoliciesError(
+                f"row {row + 1}, column 'prob': expected a number, found the text {series[row]!r}."
+            )
+        series = parsed
     if not series.dtype.is_numeric():
         raise PoliciesError(f"column 'prob': expected numbers, found {series.dtype}.")
     prob = series.cast(pl.Float64).to_numpy()

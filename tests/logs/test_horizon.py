@@ -22,12 +22,13 @@ def log(lengths_and_ends, *, next_state=None):
 
 
 def by_hand(logs):
-    """Steps at which some row has no successor and did not terminate."""
-    bad = set()
-    for i in range(logs.n_transitions):
-        if logs.next_state[i] < 0 and not logs.terminated[i]:
-            bad.add(int(logs.step[i]))
-    return [int(s) not in bad for s in logs.step], sorted(bad)
+    """Rows to keep, and the steps at which some row has no successor and did not terminate."""
+    rows = range(logs.n_transitions)
+    missing = [logs.next_state[i] < 0 and not logs.terminated[i] for i in rows]
+    steps = {int(logs.step[i]) for i in rows if missing[i]}
+    ending = {int(logs.step[i]) for i in rows if logs.terminated[i]}
+    kept = [not missing[i] and int(logs.step[i]) not in steps & ending for i in rows]
+    return kept, sorted(steps)
 
 
 def test_the_whole_last_step_is_left_out_terminated_rows_too():
@@ -44,7 +45,8 @@ def test_every_step_without_a_successor_somewhere_is_left_out():
     mask, steps = by_hand(logs)
     assert found.steps == tuple(steps) == (1, 3)
     assert found.mask.tolist() == mask
-    assert found.left_out == mask.count(False) == 6
+    # One row at step 1, where nothing terminated; both at step 3, where one did.
+    assert found.left_out == mask.count(False) == 3
 
 
 def test_episodes_that_all_terminate_lose_nothing():
@@ -65,14 +67,16 @@ def test_a_column_of_successors_keeps_every_row():
     assert found.mask.all()
 
 
-def test_one_hole_in_the_column_takes_its_step_along():
+def test_one_hole_in_the_column_takes_its_step_along_where_an_episode_terminated():
     found = usable_rows(log([(2, False), (2, False)], next_state=[1, 5, 1, None]), 0.9)
+    assert found.mask.tolist() == [True, True, True, False]
+    found = usable_rows(log([(2, True), (2, False)], next_state=[1, 5, 1, None]), 0.9)
     assert found.mask.tolist() == [True, False, True, False]
     assert found.steps == (1,)
 
 
 def test_nothing_left_is_an_error_that_says_what_to_do():
-    with pytest.raises(LogsError, match=r"gamma = 0\.9.*\(0\).*next_state.*gamma = 0"):
+    with pytest.raises(LogsError, match=r"gamma = 0\.9.*steps 0.*next_state.*gamma = 0"):
         usable_rows(log([(1, False)] * 3), 0.9)
 
 

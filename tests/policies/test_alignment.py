@@ -65,7 +65,7 @@ def test_a_declared_action_space_keeps_its_order():
 
 def test_a_logged_action_outside_the_space_is_refused_with_its_row():
     policy = TabularPolicy([[1.0]] * 3, STATES, ["x"])
-    with pytest.raises(LogsError, match=r"logged action 'y' \(transition 1\).*--actions"):
+    with pytest.raises(LogsError, match=r"logged action 'y' \(row 1\).*--actions"):
         align_policies(log(), {"p": policy})
 
 
