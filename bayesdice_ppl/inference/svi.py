@@ -47,7 +47,7 @@ class SviSettings(NamedTuple):
         Where the guide starts in its first coordinates: far off, so that the answer is found.
     """
 
-    windows: int = 6
+    windows: int = 5
     steps: int | None = None
     learning_rate: float = 0.05
     particles: int = 4

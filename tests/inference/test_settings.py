@@ -12,7 +12,7 @@ def test_defaults_are_the_calibrated_form():
     assert (settings.inference, settings.penalty, settings.inner) == (
         "svi",
         "mahalanobis",
-        "guide",
+        None,
     )
     assert settings.joint
     assert settings.small_sample
