@@ -106,9 +106,11 @@ def select(
     overwrite: OverwriteOption = False,
 ) -> None:
     """Fit a belief and rank the candidates: writes belief.nc, ranking.json and forest.png."""
+    from bayesdice_ppl.selection.exhaustive import check_effort
+
     chosen = make_score(score, top)
     loaded, candidates = _read(logs, policies, columns, actions)
-    chosen.check(len(candidates))
+    check_effort(chosen, len(candidates))
     selection = _select(
         loaded,
         candidates,

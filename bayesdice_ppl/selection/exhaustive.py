@@ -86,16 +86,7 @@ def search(
         If there are more prefixes than that, or the score does not fit the candidates.
     """
     n_policies = values.shape[1]
-    score.check(n_policies)
-    total = count_prefixes(score, n_policies)
-    limit = score.max_evaluations if max_evaluations is None else max_evaluations
-    if total > limit:
-        what = "rankings" if score.ordered else "sets"
-        raise ScoreError(
-            f"{score.name} of {n_policies} candidates means trying {total:,} {what}, and "
-            f"max_evaluations is {limit:,}: leave out candidates that have no chance, choose a "
-            "smaller k, or raise max_evaluations"
-        )
+    total = check_effort(score, n_policies, max_evaluations)
     mean_loss = score.mean_loss(values)
     scale = score.loss_scale(values)
     best_rows = np.empty((0, score.depth(n_policies)), np.intp)
@@ -114,6 +105,41 @@ def search(
         None if alone else float(best_losses[1]),
         total,
     )
+
+
+def check_effort(score: Score, n_policies: int, max_evaluations: int | None = None) -> int:
+    """Count the prefixes that a search has to try, and refuse too many.
+
+    Parameters
+    ----------
+    score : Score
+        What is to be minimized.
+    n_policies : int
+        N.
+    max_evaluations : int, optional
+        Most prefixes to try; the score's own limit if left out.
+
+    Returns
+    -------
+    int
+        How many there are.
+
+    Raises
+    ------
+    ScoreError
+        If there are more than that, or the score does not fit the candidates.
+    """
+    score.check(n_policies)
+    total = count_prefixes(score, n_policies)
+    limit = score.max_evaluations if max_evaluations is None else max_evaluations
+    if total > limit:
+        what = "rankings" if score.ordered else "sets"
+        raise ScoreError(
+            f"{score.name} of {n_policies} candidates means trying {total:,} {what}, and "
+            f"max_evaluations is {limit:,}: leave out candidates that have no chance, choose a "
+            "smaller k, or raise max_evaluations"
+        )
+    return total
 
 
 def _prefixes(score: Score, n_policies: int) -> Iterator[Int[np.ndarray, "chunk depth"]]:
