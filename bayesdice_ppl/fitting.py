@@ -97,7 +97,8 @@ def fit(
         True (default): values move together as errors on the same logs do; False: the paper's
         product of marginals.
     small_sample
-        True (default): pairs that were logged a few times widen the belief.
+        True (default): pairs that were logged a few times widen the belief. Off with the squared
+        penalty, or without the value constraint, which it is a rule for.
     value_constraint
         True (default): the noise of the rewards is part of the belief.
     lam, epsilon, xi

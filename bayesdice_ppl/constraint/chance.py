@@ -21,7 +21,8 @@ RIDGE = 1e-10
 """Share of its own diagonal that is added to Sigma where an inverse is unavoidable.
 
 The value is a sum of action values of order 1 / (1 - gamma) whose noise nearly cancels; a ridge
-does not, and widens the belief by about RIDGE / (1 - gamma)^2 (at 1e-5 and gamma = 0.99, by 40 %).
+does not, and widens the belief the more the longer the horizon (on small random worlds at gamma =
+0.99, a ridge of 1e-5 widened it by 41 %).
 """
 
 _FLOOR = 1e-13

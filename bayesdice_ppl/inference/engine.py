@@ -86,7 +86,7 @@ class Solution(NamedTuple):
     elbo
         Shape (N, steps); no steps in closed form.
     drift
-        How far SVI still moved in its second half, shape (N, 2); see `SviResult`.
+        How far SVI still moved in its last window, shape (N, 2); see `SviResult`.
     """
 
     posterior: GaussianPosterior

@@ -24,6 +24,7 @@ def play(env, seed, n_steps=300):
 @pytest.mark.filterwarnings("ignore:.*is different from the unwrapped version:UserWarning")
 @pytest.mark.parametrize("name", IDS)
 def test_passes_gymnasiums_checker(name):
+    """The checker asserts by itself."""
     made = gymnasium.make(name)
     # Frozen lake draws with pygame, which is not ours to require.
     is_lake = "FrozenLake" in name
