@@ -1,9 +1,10 @@
 """Which transitions can be used when some successor states were never logged.
 
-A log without a ``next_state`` column does not say where the last step of an episode led. Where
-other episodes terminated at that step, leaving out only the unterminated rows would select on the
-outcome, since it keeps the episodes that happened to end there; so the *whole* step is left out,
-terminated or not. Where none did, only the rows themselves are. The number is reported.
+A log without a column of successors (``next_state``, ``next_obs``) does not say where the last
+step of an episode led. Where other episodes terminated at that step, leaving out only the
+unterminated rows would select on the outcome, since it keeps the episodes that happened to end
+there; so the *whole* step is left out, terminated or not. Where none did, only the rows themselves
+are. The number is reported.
 """
 
 from __future__ import annotations
@@ -60,11 +61,12 @@ def usable_rows(logs: Logs, gamma: float) -> UsableRows:
     ending = np.intersect1d(steps, logs.step[logs.terminated])
     mask = ~(missing | np.isin(logs.step, ending))
     if not mask.any():
+        column = "next_obs" if logs.vector_states else "next_state"
         raise LogsError(
             f"at gamma = {gamma:g} each row needs its successor state, and no row is left once "
             f"those without one are left out (at steps {_listed(steps)}; where an episode "
             "terminated at such a step, all rows at it). Map the column episode_id so that the "
-            "next row gives the successor, add a column next_state, or use gamma = 0 if each row "
+            f"next row gives the successor, add a column {column}, or use gamma = 0 if each row "
             "stands alone."
         )
     return UsableRows(mask, int((~mask).sum()), tuple(int(s) for s in steps))

@@ -115,6 +115,8 @@ def encode(series: pl.Series, labels: Shaped[np.ndarray, " k"]) -> Int[np.ndarra
     """Positions of the values among the labels; -1 for a null or for a value that is none."""
     if series.dtype.is_integer() != (label_kind(labels) == "integers"):
         return np.full(series.len(), -1, dtype=np.int64)
+    if series.dtype.is_integer() and len(labels):
+        return _encode_integers(series, labels)
     keys = pl.DataFrame(
         {"label": pl.Series(labels.tolist(), dtype=series.dtype), "code": np.arange(len(labels))}
     )
@@ -124,3 +126,20 @@ def encode(series: pl.Series, labels: Shaped[np.ndarray, " k"]) -> Int[np.ndarra
         .get_column("code")
     )
     return joined.fill_null(-1).to_numpy().astype(np.int64)
+
+
+def _encode_integers(series: pl.Series, labels: Int[np.ndarray, " k"]) -> Int[np.ndarray, " n"]:
+    """`encode` without a join: by look-up where the labels lie close together, else by search."""
+    values = series.fill_null(int(labels[0])).to_numpy()
+    lowest, highest = int(labels.min()), int(labels.max())
+    if highest - lowest < 4 * (len(values) + len(labels)):
+        inside = (values >= lowest) & (values <= highest)
+        codes = np.full(highest - lowest + 1, -1, dtype=np.int64)
+        codes[labels - lowest] = np.arange(len(labels))
+        found = codes[np.where(inside, values, lowest) - lowest]
+    else:
+        rank = np.argsort(labels)
+        place = np.searchsorted(labels, values, sorter=rank)
+        found = rank[np.minimum(place, len(labels) - 1)]
+        inside = labels[found] == values
+    return np.where(inside & series.is_not_null().to_numpy(), found, -1)

@@ -1,7 +1,8 @@
 """The logged transitions, as arrays, with the labels that the user gave.
 
 `Logs` is the one form in which data enters the library. Its rows are grouped by episode in the
-order of first appearance, and nothing of what was logged is left out of it.
+order of first appearance, and nothing of what was logged is left out of it. Where observations or
+actions are vectors, these stand in the place of labels, and codes point at them all the same.
 """
 
 from __future__ import annotations
@@ -36,19 +37,24 @@ class Logs:
         Step in the episode, shape (n,), counted from the first logged one (0).
     state, action, next_state
         Codes into ``state_labels`` and ``action_labels``, shape (n,); ``next_state`` is -1 where
-        the log does not hold it.
+        the log does not hold it. Vectors have a code for each row, equal or not: row i has code i,
+        and its successor is the next row's code where that is what followed.
     reward
         Reward of each transition, shape (n,).
     terminated, truncated
         The episode truly ended, or was only cut, after this transition; shape (n,).
     propensity
-        Probability with which the logging policy took the action, shape (n,), or None.
-    state_labels, action_labels, episode_labels
-        The user's names, shapes (S,), (A,), (m,).
+        Probability with which the logging policy took the action, shape (n,), or None; the density
+        of an action that is a vector.
+    state_labels, action_labels
+        The user's names, shapes (S,) and (A,), of integers or strings; or vectors, float64, shapes
+        (S, p) and (A, q). Either may be vectors without the other.
+    episode_labels
+        The user's names of the episodes, shape (m,).
     row
         Row of the table that each transition came from, counted from 1, shape (n,).
     declared_actions
-        The action space as declared, or None.
+        The action space as declared, or None; always None for vectors.
     unused_columns
         Columns of the table that have no meaning here.
     """
@@ -62,8 +68,8 @@ class Logs:
     terminated: Bool[np.ndarray, " n"]
     truncated: Bool[np.ndarray, " n"]
     propensity: Float[np.ndarray, " n"] | None
-    state_labels: Shaped[np.ndarray, " S"]
-    action_labels: Shaped[np.ndarray, " A"]
+    state_labels: Shaped[np.ndarray, "S *p"]
+    action_labels: Shaped[np.ndarray, "A *q"]
     episode_labels: Shaped[np.ndarray, " m"]
     row: Int[np.ndarray, " n"]
     declared_actions: Shaped[np.ndarray, " k"] | None = None
@@ -85,6 +91,56 @@ class Logs:
         starts = np.flatnonzero(np.r_[True, self.episode[1:] != self.episode[:-1]])
         return self.state[starts]
 
+    @property
+    def vector_states(self) -> bool:
+        """Whether observations are vectors, and not labels."""
+        return self.state_labels.ndim == 2
+
+    @property
+    def vector_actions(self) -> bool:
+        """Whether actions are vectors, and not labels."""
+        return self.action_labels.ndim == 2
+
+    @property
+    def observation(self) -> Float[np.ndarray, "n p"]:
+        """What was seen before each action, shape (n, p).
+
+        Raises
+        ------
+        LogsError
+            States are labels, as in `next_observation`.
+        """
+        return self._observations()[self.state]
+
+    @property
+    def next_observation(self) -> Float[np.ndarray, "n p"]:
+        """What was seen after each action, shape (n, p), NaN where the log does not hold it."""
+        following = self._observations()[self.next_state]
+        following[self.next_state == MISSING] = np.nan
+        return following
+
+    @property
+    def action_vector(self) -> Float[np.ndarray, "n q"]:
+        """The vector of each action, shape (n, q).
+
+        Raises
+        ------
+        LogsError
+            Actions are labels.
+        """
+        if not self.vector_actions:
+            raise LogsError(
+                "action_vector: the log's actions are labels; use action and action_labels."
+            )
+        return self.action_labels[self.action]
+
+    def _observations(self) -> np.ndarray:
+        if not self.vector_states:
+            raise LogsError(
+                "observation: the log's states are labels; use state, next_state and state_labels."
+            )
+        return self.state_labels
+
     @classmethod
     def from_dataframe(
         cls,
@@ -102,11 +158,17 @@ class Logs:
             ``action``, ``reward`` and optionally ``episode_id`` (default: every row an episode of
             its own), ``step`` (default: the order of the rows), ``next_state`` (default: the next
             row of the episode), ``terminated`` (default: never), ``truncated`` (default: the last
-            row of an episode that does not terminate) and ``propensity``.
+            row of an episode that does not terminate) and ``propensity``. For vectors give, in the
+            place of ``state`` and ``next_state``, list columns ``obs`` and ``next_obs`` or a
+            column for each number, ``obs_0``, ``obs_1``, ..., ``next_obs_0``, ...; likewise a list
+            column ``action`` or ``action_0``, ... A row whose next observation is empty does not
+            hold it; the propensity of a vector is a density.
         columns
-            Our name -> the table's name, e.g. ``{"action": "item_id"}``.
+            Our name -> the table's name, e.g. ``{"action": "item_id"}``; for a vector the list
+            column, or what stands before the numbers: ``{"obs": "x"}`` for ``x_0``, ``x_1``, ...
+            Where the table holds two columns of one meaning, mapping one chooses it.
         actions
-            The action space; a logged action outside it is refused.
+            The action space; a logged action outside it is refused. Not for vectors.
 
         Raises
         ------
@@ -118,14 +180,20 @@ class Logs:
         return build_logs(to_polars(frame, LogsError), columns=columns, actions=actions)
 
     def to_dataframe(self) -> pl.DataFrame:
-        """Return the transitions as a polars frame with the user's labels, one row per step."""
+        """Return the transitions as a polars frame with the user's labels, one row per step.
+
+        Vectors have a column for each number, ``obs_0``, ..., ``action_0``, ..., ``next_obs_0``,
+        ...; what is not held is null.
+        """
+        states, actions = self.state_labels, self.action_labels
+        before, after = ("obs", "next_obs") if self.vector_states else ("state", "next_state")
         data: dict[str, Any] = {
             "episode_id": _labels(self.episode_labels, self.episode),
             "step": self.step,
-            "state": _labels(self.state_labels, self.state),
-            "action": _labels(self.action_labels, self.action),
+            **_columns(before, states, self.state),
+            **_columns("action", actions, self.action),
             "reward": self.reward,
-            "next_state": _labels(self.state_labels, self.next_state),
+            **_columns(after, states, self.next_state),
             "terminated": self.terminated,
             "truncated": self.truncated,
         }
@@ -134,10 +202,28 @@ class Logs:
         return pl.DataFrame(data)
 
     def __repr__(self) -> str:
+        states = _extent(self.state_labels, "observations", "states")
+        actions = _extent(self.action_labels, "actions", "actions")
         return (
-            f"Logs({self.n_transitions:,} transitions in {self.n_episodes:,} episodes, "
-            f"{len(self.state_labels)} states, {len(self.action_labels)} actions)"
+            f"Logs({self.n_transitions:,} transitions in {self.n_episodes:,} episodes, {states}, "
+            f"{actions})"
         )
+
+
+def _extent(labels: np.ndarray, vectors: str, names: str) -> str:
+    return (
+        f"{labels.shape[1]}-dimensional {vectors}" if labels.ndim == 2 else f"{len(labels)} {names}"
+    )
+
+
+def _columns(name: str, labels: np.ndarray, codes: np.ndarray) -> dict[str, pl.Series]:
+    if labels.ndim == 1:
+        return {name: _labels(labels, codes)}
+    vectors = labels[codes]
+    vectors[codes == MISSING] = np.nan
+    return {
+        f"{name}_{k}": pl.Series(numbers, nan_to_null=True) for k, numbers in enumerate(vectors.T)
+    }
 
 
 def _labels(labels: np.ndarray, codes: np.ndarray) -> pl.Series:

@@ -122,6 +122,8 @@ def map_columns(
     known: Iterable[str],
     required: Iterable[str],
     error: type[BayesDiceError],
+    *,
+    instead: Mapping[str, str] | None = None,
 ) -> tuple[pl.DataFrame, tuple[str, ...]]:
     """Rename the user's columns to the known ones and keep those.
 
@@ -135,6 +137,8 @@ def map_columns(
         All names that have a meaning, and those that must be there.
     error
         The exception class to raise.
+    instead
+        Required name -> what to add to the message where it is missing.
 
     Returns
     -------
@@ -174,7 +178,8 @@ def map_columns(
         flag = f" (--columns {key}=...)" if issubclass(error, LogsError) else ""
         if key not in present:
             raise error(
-                f"missing column {key!r}; the table has {_listed(frame.columns)}. Rename it, or "
+                f"missing column {key!r}{(instead or {}).get(key, '')}; the table has "
+                f"{_listed(frame.columns)}. Rename it, or "
                 f"say which column it is: columns={{'{key}': ...}}{flag}."
             )
     unused = tuple(name for name in frame.columns if name not in present.values())

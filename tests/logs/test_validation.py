@@ -264,12 +264,6 @@ def test_logs_too_short_to_show_a_spread_are_refused(rows, words):
         Logs.from_dataframe(frame)
 
 
-def test_vector_observations_are_refused_with_the_reason():
-    message = refusal(drop=["state", "next_state"], obs_0=[0.1] * 5)
-    assert "obs" in message
-    assert "state" in message
-
-
 def test_absent_columns_have_stated_defaults():
     frame = pl.DataFrame({"state": [0, 1, 0], "action": [1, 1, 0], "reward": [1, 0, 2]})
     logs = Logs.from_dataframe(frame)
@@ -311,3 +305,22 @@ def test_codes_point_into_labels():
     assert logs.state_labels[logs.state].tolist() == GOOD["state"]
     assert logs.action_labels[logs.action].tolist() == GOOD["action"]
     assert np.issubdtype(logs.state.dtype, np.integer)
+
+
+def test_a_step_after_a_gap_is_no_successor():
+    """Steps 0, 1, 4: what followed step 1 is known by its next_state alone."""
+    frame = pl.DataFrame(
+        {
+            "episode_id": [0, 0, 0, 1, 1],
+            "step": [0, 1, 4, 0, 1],
+            "state": [1, 2, 5, 1, 3],
+            "action": [0, 0, 0, 0, 0],
+            "reward": [0.0, 1.0, 2.0, 3.0, 4.0],
+            "next_state": [2, 9, 6, None, None],
+        }
+    )
+    logs = Logs.from_dataframe(frame)
+    following = logs.to_dataframe()["next_state"].to_list()
+    assert following == [2, 9, 6, 3, None]
+    unknown = frame.with_columns(next_state=pl.Series([2, None, 6, 3, 7]))
+    assert Logs.from_dataframe(unknown).to_dataframe()["next_state"][1] is None

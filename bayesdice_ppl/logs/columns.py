@@ -1,0 +1,112 @@
+"""One column at a time: labels, numbers, flags, and nothing that is none of these.
+
+Every refusal names the row, counted from 1 in the order of the table, the header not counted.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+from jaxtyping import Bool, Float
+
+from bayesdice_ppl.errors import LogsError
+from bayesdice_ppl.logs.labels import as_labels
+
+_FLAGS = {"true": True, "false": False, "1": True, "0": False}
+
+
+def first_row(mask: pl.Series | Bool[np.ndarray, " n"]) -> int:
+    """Position of the first True, counted from 0."""
+    return int(np.flatnonzero(np.asarray(mask))[0])
+
+
+def read_labels(table: pl.DataFrame, column: str, *, nulls: bool = False) -> pl.Series:
+    """Labels, integers or strings, one for each row unless nulls are allowed.
+
+    Raises
+    ------
+    LogsError
+        Another type, or a value is missing.
+    """
+    series = as_labels(table[column], column, LogsError)
+    if not nulls and series.null_count():
+        row = first_row(series.is_null())
+        raise LogsError(f"row {row + 1}, column {column!r}: the value is missing.")
+    return series
+
+
+def read_numbers(
+    series: pl.Series, column: str, absent: Bool[np.ndarray, " n"] | None = None
+) -> Float[np.ndarray, " n"]:
+    """Finite numbers, as float64.
+
+    Parameters
+    ----------
+    series
+        The column.
+    column
+        Its name, for messages.
+    absent
+        Rows that may hold nothing, and are then NaN.
+
+    Raises
+    ------
+    LogsError
+        Text, another type, or a number that is missing or not finite.
+    """
+    if series.dtype in (pl.String, pl.Null) and series.null_count() == series.len():
+        # A CSV's column without a single entry is read as text.
+        series = series.cast(pl.Float64)
+    if series.dtype == pl.String:
+        parsed = series.cast(pl.Float64, strict=False)
+        broken = parsed.is_null() & series.is_not_null()
+        # Text that reads as a number is still text; "nan" among numbers is named by its own row.
+        odd = broken | ~parsed.is_finite().fill_null(True)
+        row = first_row(odd if odd.any() else series.is_not_null())
+        raise LogsError(
+            f"row {row + 1}, column {column!r}: expected a number, found the text {series[row]!r}."
+        )
+    if not (series.dtype.is_numeric() or series.dtype == pl.Boolean):
+        raise LogsError(f"column {column!r}: expected numbers, found {series.dtype}.")
+    numbers = series.cast(pl.Float64)
+    broken = numbers.is_null() | ~numbers.is_finite().fill_null(False)
+    if absent is not None:
+        broken &= ~pl.Series(absent)
+    if broken.any():
+        row = first_row(broken)
+        found = "nothing" if numbers[row] is None else numbers[row]
+        raise LogsError(
+            f"row {row + 1}, column {column!r}: expected a finite number, found {found}."
+        )
+    return numbers.to_numpy()
+
+
+def read_flags(table: pl.DataFrame, column: str) -> Bool[np.ndarray, " n"]:
+    """True or false, in any of their usual spellings; False where there is no such column.
+
+    Raises
+    ------
+    LogsError
+        Anything else, a missing value included.
+    """
+    if column not in table.columns:
+        return np.zeros(table.height, dtype=bool)
+    series = table[column]
+    if series.dtype == pl.Boolean:
+        flags = series
+    elif series.dtype.is_numeric():
+        numbers = series.cast(pl.Float64)
+        flags = pl.select(
+            pl.when((numbers == 0.0) | (numbers == 1.0)).then(numbers == 1.0)
+        ).to_series()
+    elif series.dtype in (pl.String, pl.Categorical, pl.Enum, pl.Null):
+        texts = series.cast(pl.String).str.strip_chars().str.to_lowercase()
+        flags = texts.replace_strict(_FLAGS, default=None, return_dtype=pl.Boolean)
+    else:
+        raise LogsError(f"column {column!r}: expected true or false, found {series.dtype}.")
+    if flags.null_count():
+        row = first_row(flags.is_null())
+        raise LogsError(
+            f"row {row + 1}, column {column!r}: expected true or false, found {series[row]!r}."
+        )
+    return flags.to_numpy().astype(bool)
