@@ -1,5 +1,5 @@
 # Every target sets up .venv by itself; after that only .venv/bin/... is called.
-.PHONY: demo test test-slow lint format types bench clean venv
+.PHONY: demo test test-slow lint format types bench train-reacher clean venv
 .DEFAULT_GOAL := test
 
 BIN := .venv/bin
@@ -33,6 +33,12 @@ types: venv
 bench: venv
 	$(BIN)/python -m benchmarks
 
+# In an environment of its own: PyTorch is large, and nothing else needs it.
+train-reacher: venv
+	$(BIN)/python -m venv --clear .venv-training
+	.venv-training/bin/python -m pip install --quiet --editable '.[training]'
+	OMP_NUM_THREADS=1 .venv-training/bin/python benchmarks/train_reacher.py
+
 clean:
-	rm -rf .venv build dist demo-output *.egg-info .pytest_cache .mypy_cache .ruff_cache .coverage
+	rm -rf .venv .venv-training build dist demo-output *.egg-info .pytest_cache .mypy_cache .ruff_cache .coverage
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

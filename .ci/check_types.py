@@ -28,6 +28,8 @@ for name in bayesdice_ppl.__all__:
     getattr(bayesdice_ppl, name)
 logs, policies, *_ = bayesdice_ppl.datasets.open_bandit()
 assert logs.n_transitions == 10_000 and len(policies) == 5
+assert bayesdice_ppl.envs.reacher.reacher_network().weights[0].shape == (10, 64)
+assert bayesdice_ppl.simulation.stored_value("reacher", 0.75, 0.99) is not None
 print(f"{len(names)} modules of the wheel import.")
 """
 

@@ -13,6 +13,7 @@ from .diagnostics import diagnose as diagnose
 from .fitting import fit as fit
 from .logs import Logs as Logs
 from .logs import read_logs as read_logs
+from .policies import GaussianPolicy as GaussianPolicy
 from .policies import Policies as Policies
 from .policies import TabularPolicy as TabularPolicy
 from .policies import read_policies as read_policies

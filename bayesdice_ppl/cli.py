@@ -241,7 +241,13 @@ def check(
         f"(standard error {earned.standard_error:.2g})."
     )
     if policies is None:
-        console.print("The log can be used.")
+        if loaded.vector_states or loaded.vector_actions:
+            console.print(
+                "The log can be read. Fitting it needs feature maps, which this version does not "
+                "have: give states and actions as labels (a discretization, say) to use it."
+            )
+        else:
+            console.print("The log can be used.")
         return
     candidates = read_policies(policies)
     with console.status(f"Holding {len(candidates)} candidates against the log ..."):
@@ -277,11 +283,17 @@ def check(
 
 @app.command()
 def simulate(
-    world: Annotated[str, typer.Argument(help="bandit, frozenlake or garnet.")],
+    world: Annotated[
+        str,
+        typer.Argument(
+            help="bandit, contextualbandit, frozenlake, garnet, riverswim, taxi; cartpole, reacher."
+        ),
+    ],
     output: Annotated[Path, typer.Option("-o", "--output", help="The logs, a .parquet file.")],
     candidates: Annotated[
-        Path, typer.Option("--candidates", help="The candidates, a .parquet file.")
-    ],
+        Path | None,
+        typer.Option("--candidates", help="The candidates of a tabular world, a .parquet file."),
+    ] = None,
     alpha: Annotated[float, typer.Option(help="Index of the logging policy, in [0, 1].")] = 0.5,
     episodes: Annotated[int, typer.Option(min=1, help="Number of episodes.")] = 50,
     steps: Annotated[int, typer.Option(min=1, help="Steps per episode.")] = 100,
@@ -293,19 +305,22 @@ def simulate(
     from bayesdice_ppl.outputs import check_file
 
     for path in (output, candidates):
+        if path is None:
+            continue
         if path.suffix != ".parquet":
             raise SettingsError(f"{path}: expected a name ending in .parquet.")
         check_file(path, overwrite=overwrite)
-    if output.resolve() == candidates.resolve():
+    if candidates is not None and output.resolve() == candidates.resolve():
         raise SettingsError(f"{output}: logs and candidates need different files.")
     console = make_console()
     gamma = _simulate(console, world, alpha, episodes, steps, seed, output, candidates)
-    console.print(
-        f"Next: bayesdice select {output} --policies {candidates} --gamma {gamma:g} "
-        "--score regret -k 2 -o out",
-        markup=False,
-        soft_wrap=True,
-    )
+    if candidates is not None:
+        console.print(
+            f"Next: bayesdice select {output} --policies {candidates} --gamma {gamma:g} "
+            "--score regret -k 2 -o out",
+            markup=False,
+            soft_wrap=True,
+        )
 
 
 @app.command()
@@ -505,40 +520,43 @@ def _simulate(
     steps: int,
     seed: int | None,
     logs_path: Path,
-    candidates_path: Path,
+    candidates_path: Path | None,
     candidates: tuple[float, ...] = (0.75, 0.8, 0.85, 0.9, 0.95),
 ) -> float:
     import jax
 
-    from bayesdice_ppl.console import show_rows
+    from bayesdice_ppl.console import show_true_values
     from bayesdice_ppl.outputs import staged_file
-    from bayesdice_ppl.simulation import make_world, true_value
+    from bayesdice_ppl.simulation import known_values, make_world
     from bayesdice_ppl.simulation import simulate as simulate_logs
 
+    made = make_world(world, alpha=alpha, candidates=candidates)
+    frames = {}
+    if candidates_path is not None:
+        if not made.candidates.tabular:
+            raise SettingsError(
+                f"--candidates: the policies of {world} are functions of vectors, which no table "
+                "holds; leave it out, and make them in Python with "
+                "bayesdice_ppl.simulation.make_world."
+            )
+        frames[candidates_path] = made.candidates.to_dataframe()
     seed = _draw_seed(seed)
     console.print(f"Seed {seed}.")
-    made = make_world(world, alpha=alpha, candidates=candidates)
-    logs = simulate_logs(made.env, made.behavior, episodes, steps, rng_key=jax.random.key(seed))
-    for frame, path in (
-        (logs.to_dataframe(), logs_path),
-        (made.candidates.to_dataframe(), candidates_path),
-    ):
+    key = jax.random.key(seed)
+    with console.status(f"Playing {episodes:,} episodes ..."):
+        logs = simulate_logs(made.env, made.behavior, episodes, steps, rng_key=key)
+    frames[logs_path] = logs.to_dataframe()
+    for path, frame in frames.items():
         with staged_file(path) as scratch:
             frame.write_parquet(scratch)
-    gamma = made.gamma_hint
-    rows = [["(logging policy)", f"{true_value(made.env, made.behavior, gamma):.5g}"]]
-    rows += [
-        [name, f"{true_value(made.env, policy, gamma):.5g}"]
-        for name, policy in made.candidates.items()
-    ]
-    show_rows(console, f"True values at gamma = {gamma:g}", ["policy", "value"], rows)
-    console.print(
-        f"Wrote {logs.n_transitions:,} transitions to {logs_path} and {len(made.candidates)} "
-        f"candidates to {candidates_path}.",
-        markup=False,
-        soft_wrap=True,
-    )
-    return float(gamma)
+    with console.status("Finding the true values ..."):
+        values = known_values(made, rng_key=jax.random.fold_in(key, 1))
+    show_true_values(console, made, values)
+    written = f"Wrote {logs.n_transitions:,} transitions to {logs_path}"
+    if candidates_path is not None:
+        written += f" and {len(made.candidates)} candidates to {candidates_path}"
+    console.print(f"{written}.", markup=False, soft_wrap=True)
+    return float(made.gamma_hint)
 
 
 def _stop(number: int, _frame: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import floor, log10
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
     from bayesdice_ppl.logs import Logs
     from bayesdice_ppl.selection import Selection
+    from bayesdice_ppl.simulation import TrueValue, World
 
 
 def make_console(*, stderr: bool = False) -> Console:
@@ -59,9 +61,19 @@ def show_selection(console: Console, selection: Selection) -> None:
 
 def show_logs(console: Console, logs: Logs) -> None:
     """Print what was read."""
+    states, actions = logs.state_labels, logs.action_labels
+    seen = (
+        f"{states.shape[1]}-dimensional observations"
+        if logs.vector_states
+        else f"{len(states):,} states"
+    )
+    done = (
+        f"{actions.shape[1]}-dimensional actions"
+        if logs.vector_actions
+        else f"{len(actions):,} logged actions"
+    )
     line = (
-        f"Logs: {logs.n_transitions:,} transitions, {logs.n_episodes:,} episodes, "
-        f"{len(logs.state_labels):,} states, {len(logs.action_labels):,} logged actions; "
+        f"Logs: {logs.n_transitions:,} transitions, {logs.n_episodes:,} episodes, {seen}, {done}; "
         f"{int(logs.terminated.sum()):,} terminated, {int(logs.truncated.sum()):,} truncated; "
         f"mean reward {logs.reward.mean():.4g}."
     )
@@ -102,6 +114,23 @@ def show_rows(console: Console, title: str, headings: list[str], rows: list[list
     for row in rows:
         table.add_row(*map(escape, row))
     console.print(table)
+
+
+def show_true_values(console: Console, world: World, values: Mapping[str, TrueValue]) -> None:
+    """Print what a world's policies are truly worth, and how sure that is where it is not exact."""
+    title = f"True values at gamma = {world.gamma_hint:g}"
+    unknown = len(world.candidates) + 1 - len(values)
+    if not values:
+        console.print(f"{title}: none is stored of these policies, and simulating takes minutes.")
+        return
+    if all(value.exact for value in values.values()):
+        rows = [[name, f"{value:.5g}"] for name, value in values.items()]
+        show_rows(console, title, ["policy", "value"], rows)
+        return
+    rows = [[name, f"{value:.5f}", f"{value.standard_error:.2g}"] for name, value in values.items()]
+    show_rows(console, title, ["policy", "value", "standard error"], rows)
+    if unknown:
+        console.print(f"Of {unknown} of these policies no value is stored.")
 
 
 def _decimals(sds: list[float]) -> int:

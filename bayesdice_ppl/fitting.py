@@ -29,7 +29,7 @@ from bayesdice_ppl.inference import (
     split_key,
 )
 from bayesdice_ppl.logs import Logs
-from bayesdice_ppl.policies import Policy
+from bayesdice_ppl.policies import ContinuousPolicy, Policy
 from bayesdice_ppl.preparation import Prepared, measure_support, prepare_fit
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ DRIFT = 0.1
 
 def fit(
     logs: Logs,
-    policies: Mapping[str, Policy],
+    policies: Mapping[str, Policy | ContinuousPolicy],
     *,
     gamma: float,
     rng_key: PRNGKeyArray,

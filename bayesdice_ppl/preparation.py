@@ -21,7 +21,7 @@ from bayesdice_ppl.inference import Candidates, FitSettings, Problem, make_setti
 from bayesdice_ppl.inference import prepare as prepare_problem
 from bayesdice_ppl.logs import Logs, UsableRows, usable_rows
 from bayesdice_ppl.moments import Cells, count_cells
-from bayesdice_ppl.policies import AlignedPolicies, Policy, align_policies
+from bayesdice_ppl.policies import AlignedPolicies, ContinuousPolicy, Policy, align_policies
 
 MIN_EPISODES = 10
 """Fewest episodes from which a spread between episodes is taken."""
@@ -65,7 +65,9 @@ class Prepared:
     settings: FitSettings
 
 
-def prepare_fit(logs: Logs, policies: Mapping[str, Policy], settings: FitSettings) -> Prepared:
+def prepare_fit(
+    logs: Logs, policies: Mapping[str, Policy | ContinuousPolicy], settings: FitSettings
+) -> Prepared:
     """Bring logs and candidates to the problem that inference solves.
 
     Raises
@@ -78,6 +80,7 @@ def prepare_fit(logs: Logs, policies: Mapping[str, Policy], settings: FitSetting
         raise LogsError(
             f"logs: expected Logs (read_logs or Logs.from_dataframe), found {type(logs).__name__}."
         )
+    _refuse_vectors(logs)
     if settings.by_episode and logs.n_episodes < MIN_EPISODES:
         raise LogsError(
             f"cluster='episode' takes the spread from whole episodes, of which the log has "
@@ -115,7 +118,24 @@ def prepare_fit(logs: Logs, policies: Mapping[str, Policy], settings: FitSetting
     )
 
 
-def prepare(logs: Logs, policies: Mapping[str, Policy], *, gamma: float, **given: Any) -> Prepared:
+def _refuse_vectors(logs: Logs) -> None:
+    vectors = {}
+    if logs.vector_states:
+        vectors["state"] = f"observations (obs, {logs.state_labels.shape[1]} numbers)"
+    if logs.vector_actions:
+        vectors["action"] = f"actions (action, {logs.action_labels.shape[1]} numbers)"
+    if vectors:
+        names = " and ".join(f"'{name}'" for name in vectors)
+        raise LogsError(
+            f"the log's {' and '.join(vectors.values())} are vectors, and a fit needs labels, at "
+            "gamma = 0 too: feature maps of vectors are not built yet. For now give integers or "
+            f"strings as {names}, such as the number of the bin that each vector falls into."
+        )
+
+
+def prepare(
+    logs: Logs, policies: Mapping[str, Policy | ContinuousPolicy], *, gamma: float, **given: Any
+) -> Prepared:
     """Bring logs and candidates to the problem that the NumPyro program takes.
 
     Parameters

@@ -1,6 +1,11 @@
-"""Redo the tables: ``python -m benchmarks [calibration | speed | all]``."""
+"""Redo the tables: ``python -m benchmarks [calibration | speed | simulation | worlds | all]``.
+
+``python -m benchmarks reacher`` finds Reacher's true values anew, which takes half an hour and is
+not part of ``all``.
+"""
 
 import argparse
+import importlib
 import os
 import subprocess
 import sys
@@ -8,33 +13,37 @@ from pathlib import Path
 
 from benchmarks.tables import RESULTS
 
+TABLES = ("speed", "simulation", "worlds", "calibration")
+
 
 def main() -> None:
     """Parse the command line and fill the tables that it names."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument(
-        "table", nargs="?", default="all", choices=("calibration", "speed", "all"), metavar="TABLE"
+        "table", nargs="?", default="all", choices=(*TABLES, "reacher", "all"), metavar="TABLE"
     )
     parser.add_argument("--trials", type=int, help="trials a cell of the calibration")
     parser.add_argument("--output", type=Path, default=RESULTS, help="folder of the tables")
     arguments = parser.parse_args()
     if arguments.table == "all":
-        # A process each, so that neither runs in what the other has loaded and set.
-        for table in ("speed", "calibration"):
+        # A process each, so that none runs in what another has loaded and set.
+        for table in TABLES:
             again = [sys.executable, "-m", "benchmarks", table, *sys.argv[1:]]
             again = [word for word in again if word != "all"]
             subprocess.run(again, check=True)
-    elif arguments.table == "speed":
-        from benchmarks import speed
-
-        speed.main(arguments.output)
-    else:
+    elif arguments.table == "calibration":
         # Thousands of small factorizations: a second BLAS thread only makes them wait, ten times
         # over. It is read when the library is loaded, and so set before.
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
         from benchmarks import calibration
 
         calibration.main(arguments.trials or calibration.TRIALS, arguments.output)
+    elif arguments.table == "reacher":
+        from benchmarks import reacher_values
+
+        reacher_values.main()
+    else:
+        importlib.import_module(f"benchmarks.{arguments.table}").main(arguments.output)
 
 
 if __name__ == "__main__":

@@ -15,17 +15,19 @@ RESULTS = Path(__file__).parent / "results"
 PACKAGES = ("bayesdice-ppl", "jax", "numpyro", "numpy", "scipy")
 
 
-def provenance(command: str) -> list[str]:
+def provenance(command: str, *, extra: Sequence[str] = ()) -> list[str]:
     """Say how a table was made, one sentence a line.
 
     Parameters
     ----------
     command
         The command that makes it again.
+    extra
+        Packages whose versions matter beside the usual ones.
     """
     import platform
 
-    versions = ", ".join(f"{name} {version(name)}" for name in PACKAGES)
+    versions = ", ".join(f"{name} {version(name)}" for name in (*PACKAGES, *extra))
     return [
         f"Made by `{command}`.",
         f"Machine: {os.cpu_count()} CPU cores, no accelerator.",

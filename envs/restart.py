@@ -3,7 +3,7 @@
 Behind this wrapper an episodic game is a plain infinite-horizon Markov decision process, for
 which the discounted and the average-reward values of the paper are defined as they stand. The
 terminal states themselves are never visited: the step that would enter one lands in a new start
-state.
+state. A game that never terminates can be restarted by chance, with one probability at each step.
 """
 
 from functools import cached_property
@@ -17,7 +17,7 @@ from jaxtyping import Float
 from bayesdice_ppl.envs.tabular import (
     Outcomes,
     TabularEnv,
-    compact,
+    outcomes_of_rows,
     outcomes_of_toy_text,
     reward_matrix,
     through_transparent,
@@ -26,8 +26,13 @@ from bayesdice_ppl.envs.tabular import (
 from bayesdice_ppl.errors import EnvironmentSpecError
 
 
-def restart_outcomes(outcomes: Outcomes, initial_distribution: Float[np.ndarray, " S"]) -> Outcomes:
-    """Send every outcome that terminates to the start states instead.
+def restart_outcomes(
+    outcomes: Outcomes,
+    initial_distribution: Float[np.ndarray, " S"],
+    *,
+    probability: float = 0.0,
+) -> Outcomes:
+    """Send every outcome that terminates to the start states, and the others there by chance.
 
     Parameters
     ----------
@@ -35,26 +40,54 @@ def restart_outcomes(outcomes: Outcomes, initial_distribution: Float[np.ndarray,
         The episodic table, fields (S, A, K).
     initial_distribution
         (S,): where a fresh episode starts.
+    probability
+        Probability in [0, 1) that a step which does not terminate leads to a fresh start all the
+        same.
 
     Returns
     -------
     Outcomes
         The table of the infinite world, with the same S states and no termination. A terminating
         outcome keeps its reward and becomes one outcome for each possible start state.
+
+    Raises
+    ------
+    EnvironmentSpecError
+        If the probability is outside [0, 1).
     """
+    check_restart(probability)
     starts = np.flatnonzero(initial_distribution > 0)
-    ended = outcomes.terminated[..., None]
-    unsplit = np.zeros(starts.size)
-    unsplit[0] = 1.0
-    share = np.where(ended, initial_distribution[starts], unsplit)
-    split = Outcomes(
-        probability=outcomes.probability[..., None] * share,
-        next_state=np.where(ended, starts, outcomes.next_state[..., None]),
-        reward=np.broadcast_to(outcomes.reward[..., None], share.shape),
-        terminated=np.zeros(share.shape, dtype=bool),
+    n_states, n_actions, n_outcomes = outcomes.probability.shape
+    pair = np.repeat(np.arange(n_states * n_actions), n_outcomes)
+    chance, next_state, reward, terminated = (field.ravel() for field in outcomes)
+    restarted = chance * np.where(terminated, 1.0, probability)
+    # One row for each way on, and one for each start only where the game can start anew.
+    again = np.flatnonzero(restarted > 0)
+    begun = [np.repeat(field[again], starts.size) for field in (pair, restarted, reward)]
+    rows = (
+        np.concatenate([pair, begun[0]]),
+        np.concatenate(
+            [chance - restarted, begun[1] * np.tile(initial_distribution[starts], again.size)]
+        ),
+        np.concatenate([next_state, np.tile(starts, again.size)]),
+        np.concatenate([reward, begun[2]]),
     )
-    n_states, n_actions = outcomes.probability.shape[:2]
-    return compact(Outcomes(*(field.reshape(n_states, n_actions, -1) for field in split)))
+    never = np.zeros(rows[0].size, dtype=bool)
+    return outcomes_of_rows(*rows, never, (n_states, n_actions))
+
+
+def check_restart(probability: float) -> None:
+    """Refuse a probability of restarting that is none, or that leaves no game to play.
+
+    Raises
+    ------
+    EnvironmentSpecError
+        If it is outside [0, 1).
+    """
+    if not 0 <= probability < 1:
+        raise EnvironmentSpecError(
+            f"probability: expected a probability of restarting in [0, 1), got {probability}"
+        )
 
 
 class Restart(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
@@ -62,7 +95,8 @@ class Restart(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
 
     `step` never reports termination; it returns the first observation of the new episode, with
     the reward of the step that ended the old one. Truncation passes through. `info["restarted"]`
-    says whether it happened, and `info["final_observation"]` then holds the terminal observation.
+    says whether it happened, and `info["final_observation"]` then holds the last observation of
+    the old one.
 
     For a tabular world (one with a table of outcomes, or Gymnasium's toy-text games) the wrapper
     is itself a `TabularEnv`, of the infinite world.
@@ -71,6 +105,14 @@ class Restart(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     ----------
     env
         Any Gymnasium environment.
+    probability
+        Probability in [0, 1) that a step which does not terminate leads to a fresh start all the
+        same: how a game that never terminates becomes ergodic.
+
+    Raises
+    ------
+    EnvironmentSpecError
+        If the probability is outside [0, 1).
 
     Notes
     -----
@@ -78,12 +120,14 @@ class Restart(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     C.1, whose environments are made infinite-horizon in the same way.
     """
 
-    def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
-        RecordConstructorArgs.__init__(self)
+    def __init__(self, env: gymnasium.Env[Any, Any], *, probability: float = 0.0) -> None:
+        check_restart(probability)
+        RecordConstructorArgs.__init__(self, probability=probability)
         gymnasium.Wrapper.__init__(self, env)
+        self.probability = probability
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """Take an action, and start afresh if it ends the game.
+        """Take an action, and start afresh if it ends the game or chance has it.
 
         Parameters
         ----------
@@ -96,8 +140,12 @@ class Restart(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             Next observation, reward, False, truncated, info.
         """
         observation, reward, terminated, truncated, info = self.env.step(action)
-        info = {**info, "restarted": bool(terminated)}
-        if terminated:
+        restarted = bool(terminated)
+        # No draw where there is no chance, so that a game's own stream of draws stays its own.
+        if not restarted and self.probability > 0:
+            restarted = bool(self.np_random.random() < self.probability)
+        info = {**info, "restarted": restarted}
+        if restarted:
             info["final_observation"] = observation
             # No seed: the generator goes on, so that one seed fixes the whole infinite run.
             observation, _ = self.env.reset()
@@ -127,7 +175,7 @@ class Restart(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         EnvironmentSpecError
             If the wrapped environment is not tabular.
         """
-        return restart_outcomes(*self._episodic)
+        return restart_outcomes(*self._episodic, probability=self.probability)
 
     @property
     def initial_distribution(self) -> Float[np.ndarray, " S"]:

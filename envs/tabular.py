@@ -141,25 +141,56 @@ def compact(outcomes: Outcomes) -> Outcomes:
     Outcomes
         Fields (S, A, K') with K' <= K, sorted by next state, then reward, then termination.
     """
-    possible = outcomes.probability > 0
-    # Flags first: the impossible sort to the end, where they open a group of their own.
-    order = np.lexsort(
-        (outcomes.terminated, outcomes.reward, outcomes.next_state, ~possible), axis=-1
+    n_states, n_actions, n_outcomes = outcomes.probability.shape
+    pair = np.repeat(np.arange(n_states * n_actions), n_outcomes)
+    probability, next_state, reward, terminated = (np.asarray(field).ravel() for field in outcomes)
+    return outcomes_of_rows(
+        pair, probability, next_state, reward, terminated, (n_states, n_actions)
     )
-    fields = [np.take_along_axis(field, order, -1) for field in (*outcomes, possible)]
-    new = np.zeros(possible.shape, dtype=bool)
-    for field in fields[1:]:
-        new[..., 1:] |= field[..., 1:] != field[..., :-1]
-    kept = fields[-1]
-    state, action, _ = np.nonzero(kept)
-    at = (state, action, np.cumsum(new, axis=-1)[kept])
-    shape = (*possible.shape[:2], int(at[2].max()) + 1)
-    probability = np.zeros(shape)
-    np.add.at(probability, at, fields[0][kept])
-    merged = [np.zeros(shape, dtype=field.dtype) for field in fields[1:4]]
-    for target, field in zip(merged, fields[1:4], strict=True):
-        target[at] = field[kept]
-    return Outcomes(probability, *merged)
+
+
+def outcomes_of_rows(
+    pair: Int[np.ndarray, " n"],
+    probability: Float[np.ndarray, " n"],
+    next_state: Int[np.ndarray, " n"],
+    reward: Float[np.ndarray, " n"],
+    terminated: Bool[np.ndarray, " n"],
+    shape: tuple[int, int],
+) -> Outcomes:
+    """Make the most compact table from one row an outcome, in any order.
+
+    Parameters
+    ----------
+    pair
+        State times the number of actions plus action, (n,).
+    probability, next_state, reward, terminated
+        What can follow, (n,). The probabilities of equal rows are added up, and those of each
+        pair must sum to 1.
+    shape
+        Numbers of states and of actions.
+
+    Returns
+    -------
+    Outcomes
+        Fields (S, A, K), K the most outcomes of any pair, sorted by next state, then reward, then
+        termination.
+    """
+    possible = np.flatnonzero(probability > 0)
+    fields = [field[possible] for field in (pair, next_state, reward, terminated)]
+    order = np.lexsort(fields[::-1])
+    fields = [field[order] for field in fields]
+    changed = np.any([field[1:] != field[:-1] for field in fields], axis=0)
+    group = np.concatenate([[0], np.cumsum(changed)])
+    first = np.concatenate([[0], np.flatnonzero(changed) + 1])
+    of_pair = fields[0][first]
+    column = np.arange(first.size) - np.searchsorted(of_pair, of_pair)
+    table = (shape[0] * shape[1], int(column.max()) + 1)
+    filled = np.zeros(table)
+    filled[of_pair, column] = np.bincount(group, probability[possible][order])
+    merged = [np.zeros(table, dtype=field.dtype) for field in fields[1:]]
+    for target, field in zip(merged, fields[1:], strict=True):
+        target[of_pair, column] = field[first]
+    return Outcomes(*(field.reshape(*shape, -1) for field in (filled, *merged)))
 
 
 def check_table(outcomes: Outcomes, initial_distribution: Float[np.ndarray, " S"]) -> None:
@@ -266,3 +297,14 @@ def as_tabular(env: object) -> TabularEnv:
         f"(such as those of bayesdice_ppl.envs); {type(layer).__name__} has none. Gymnasium's "
         "toy-text games become one when wrapped in bayesdice_ppl.envs.Restart"
     )
+
+
+def find_tabular(env: object) -> TabularEnv | None:
+    """Return the tabular world inside an environment, or None if there is none to be read."""
+    try:
+        world = as_tabular(env)
+        # A wrapper may offer a table that it turns out not to have.
+        _ = world.outcomes
+    except EnvironmentSpecError:
+        return None
+    return world

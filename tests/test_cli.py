@@ -300,3 +300,54 @@ def test_the_module_runs_as_a_command_and_bad_input_gives_no_traceback(tmp_path)
     assert done.returncode == 2
     assert "none.nc" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("world", "gamma"),
+    [("bandit", "0"), ("contextualbandit", "0"), ("garnet", "0.95"), ("riverswim", "0.99")],
+)
+def test_simulated_files_of_every_small_world_can_be_selected_from(
+    world, gamma, tmp_path, monkeypatch, capsys
+):
+    logs, candidates = tmp_path / "logs.parquet", tmp_path / "candidates.parquet"
+    code, out = run(
+        "simulate", world, "--episodes", "200", "--steps", "20", "--seed", "1", "-o", logs,
+        "--candidates", candidates, monkeypatch=monkeypatch, capsys=capsys,
+    )  # fmt: skip
+    assert code == 0, out.err
+    assert f"--gamma {gamma} " in out.out
+    code, out = run(
+        "select", logs, "--policies", candidates, "--gamma", gamma, "-o", tmp_path / "out",
+        "--inference", "exact", "--seed", "1", monkeypatch=monkeypatch, capsys=capsys,
+    )  # fmt: skip
+    assert code in (0, 3), out.err
+    assert (tmp_path / "out" / "ranking.json").exists()
+
+
+def test_simulated_taxi_files_can_be_checked(tmp_path, monkeypatch, capsys):
+    logs, candidates = tmp_path / "logs.parquet", tmp_path / "candidates.parquet"
+    code, out = run(
+        "simulate", "taxi", "--episodes", "100", "--steps", "50", "--seed", "1", "-o", logs,
+        "--candidates", candidates, monkeypatch=monkeypatch, capsys=capsys,
+    )  # fmt: skip
+    assert code == 0, out.err
+    assert "-0.11616" in out.out  # alpha = 0.95, solved exactly
+
+
+@pytest.mark.parametrize(("world", "said"), [("cartpole", "standard error"), ("reacher", "-0.1")])
+def test_worlds_of_vectors_give_logs_and_true_values(world, said, tmp_path, monkeypatch, capsys):
+    logs = tmp_path / "logs.parquet"
+    simulate = ["simulate", world, "--alpha", "0.5", "--episodes", "4", "--steps", "30"]
+    code, out = run(*simulate, "--seed", "1", "-o", logs, monkeypatch=monkeypatch, capsys=capsys)
+    assert code == 0, out.err
+    assert said in out.out
+    code, out = run("check", logs, "--gamma", "0.99", monkeypatch=monkeypatch, capsys=capsys)
+    assert code == 0, out.err
+    assert "dimensional observations" in out.out
+    code, out = run(
+        *simulate, "-o", tmp_path / "more.parquet", "--candidates", tmp_path / "c.parquet",
+        monkeypatch=monkeypatch, capsys=capsys,
+    )  # fmt: skip
+    assert code == 2
+    assert "functions of vectors" in out.err
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["logs.parquet"]

@@ -18,7 +18,7 @@ def test_python_blocks_run_on_simulated_files(tmp_path):
     logs.to_dataframe().rename({"action": "item_id"}).write_csv(tmp_path / "logs.csv")
     world.candidates.to_dataframe().write_csv(tmp_path / "candidates.csv")
     blocks = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
-    assert len(blocks) == 2
+    assert len(blocks) == 3
     code = "import matplotlib; matplotlib.use('Agg')\n" + "\n".join(blocks)
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False
@@ -26,6 +26,7 @@ def test_python_blocks_run_on_simulated_files(tmp_path):
     assert done.returncode == 0, done.stderr
     assert "Try alpha_" in done.stdout
     assert "NUTS" in done.stdout
+    assert "Logs(2,000 transitions" in done.stdout
 
 
 def test_every_number_of_the_calibration_table_is_in_the_results():

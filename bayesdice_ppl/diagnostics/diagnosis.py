@@ -17,7 +17,7 @@ import numpy as np
 from bayesdice_ppl.belief import SupportWarning, belief_settings, read_array
 from bayesdice_ppl.errors import BeliefError
 from bayesdice_ppl.logs import Logs
-from bayesdice_ppl.policies import Policy, TabularPolicy
+from bayesdice_ppl.policies import ContinuousPolicy, Policy, TabularPolicy
 
 if TYPE_CHECKING:
     import polars as pl
@@ -81,7 +81,7 @@ class Diagnosis:
 def diagnose(
     belief: DataTree,
     logs: Logs | None = None,
-    policies: Mapping[str, Policy] | None = None,
+    policies: Mapping[str, Policy | ContinuousPolicy] | None = None,
 ) -> Diagnosis:
     """Check a belief.
 
@@ -210,7 +210,9 @@ def _self_check(belief: DataTree, logs: Logs) -> Check:
     )
 
 
-def _against_exact(belief: DataTree, logs: Logs, policies: Mapping[str, Policy]) -> Check:
+def _against_exact(
+    belief: DataTree, logs: Logs, policies: Mapping[str, Policy | ContinuousPolicy]
+) -> Check:
     exact = _refit(belief, logs, policies)
     sd = read_array(exact, "constant_data/guide_sd")
     mean = read_array(exact, "constant_data/guide_mean")
@@ -224,7 +226,9 @@ def _against_exact(belief: DataTree, logs: Logs, policies: Mapping[str, Policy])
     )
 
 
-def _refit(belief: DataTree, logs: Logs, policies: Mapping[str, Policy]) -> DataTree:
+def _refit(
+    belief: DataTree, logs: Logs, policies: Mapping[str, Policy | ContinuousPolicy]
+) -> DataTree:
     import jax
 
     from bayesdice_ppl.fitting import fit

@@ -1,16 +1,19 @@
-"""What a candidate is: a table of probabilities, or an object that gives them.
+"""What a candidate is: a table of probabilities, or an object that gives them or draws actions.
 
 Candidates come as a table with the columns ``policy, state, action, prob``, or as Python objects
 with a method ``probs``; either way they are brought onto the states and actions of the log here.
 """
 
 from bayesdice_ppl.policies.alignment import AlignedPolicies, align_policies
+from bayesdice_ppl.policies.gaussian import ContinuousPolicy, GaussianPolicy
 from bayesdice_ppl.policies.policies import Policies
 from bayesdice_ppl.policies.reading import read_policies
 from bayesdice_ppl.policies.tabular import Policy, TabularPolicy
 
 __all__ = [
     "AlignedPolicies",
+    "ContinuousPolicy",
+    "GaussianPolicy",
     "Policies",
     "Policy",
     "TabularPolicy",

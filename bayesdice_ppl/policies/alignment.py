@@ -16,6 +16,7 @@ from jaxtyping import Bool, Float, Shaped
 from bayesdice_ppl.errors import LogsError, PoliciesError
 from bayesdice_ppl.logs.labels import label_kind, shown
 from bayesdice_ppl.logs.logs import MISSING, Logs
+from bayesdice_ppl.policies.gaussian import ContinuousPolicy
 from bayesdice_ppl.policies.policies import Policies
 from bayesdice_ppl.policies.tabular import (
     Policy,
@@ -48,7 +49,7 @@ class AlignedPolicies(NamedTuple):
 
 
 def align_policies(
-    logs: Logs, policies: Mapping[str, Policy], *, needs_successors: bool = True
+    logs: Logs, policies: Mapping[str, Policy | ContinuousPolicy], *, needs_successors: bool = True
 ) -> AlignedPolicies:
     """Tabulate every candidate on the log's states and the action space.
 
@@ -118,13 +119,18 @@ def _action_space(logs: Logs, candidates: Policies) -> tuple[np.ndarray, str]:
 
 def _tabulate(
     name: str,
-    policy: Policy,
+    policy: Policy | ContinuousPolicy,
     logs: Logs,
     needed: Bool[np.ndarray, " S"],
     actions: np.ndarray,
     where: dict[Any, int],
 ) -> np.ndarray:
     table = np.zeros((len(needed), len(actions)))
+    if not isinstance(policy, Policy):
+        raise PoliciesError(
+            f"policy {name!r} draws continuous actions, and the log's actions are labels; expected "
+            "a method probs(obs) -> (batch, n_actions)."
+        )
     if not isinstance(policy, TabularPolicy):
         rows = np.flatnonzero(needed)
         found = number_table(policy.probs(logs.state_labels[rows]), f"policy {name!r}: probs")

@@ -10,26 +10,28 @@ import polars as pl
 
 from bayesdice_ppl.errors import PoliciesError
 from bayesdice_ppl.logs.tables import to_polars
+from bayesdice_ppl.policies.gaussian import ContinuousPolicy
 from bayesdice_ppl.policies.tabular import Policy, TabularPolicy
 
 
 @final
-class Policies(Mapping[str, Policy]):
+class Policies(Mapping[str, Policy | ContinuousPolicy]):
     """Candidate policies by name.
 
     Parameters
     ----------
     policies
         Name -> policy. A policy is anything with a method ``probs(obs) -> (batch, n_actions)``,
-        `TabularPolicy` among them.
+        `TabularPolicy` among them, or, for continuous actions, with ``sample`` and ``log_prob``,
+        `GaussianPolicy` among them.
 
     Raises
     ------
     PoliciesError
-        No candidates, a name that is no string, or an object without ``probs``.
+        No candidates, a name that is no string, or an object that is no policy.
     """
 
-    def __init__(self, policies: Mapping[str, Policy]):
+    def __init__(self, policies: Mapping[str, Policy | ContinuousPolicy]):
         if policies is not None and not isinstance(policies, Mapping):
             raise PoliciesError(
                 f"expected a dict of name -> policy, found {type(policies).__name__}."
@@ -41,10 +43,11 @@ class Policies(Mapping[str, Policy]):
                 raise PoliciesError(
                     f"policy names must be printable strings that are not blank, found {name!r}."
                 )
-            if not isinstance(policy, Policy):
+            if not isinstance(policy, Policy | ContinuousPolicy):
                 raise PoliciesError(
                     f"policy {name!r}: expected an object with a method probs(obs) -> (batch, "
-                    f"n_actions), found {type(policy).__name__}."
+                    "n_actions), or for continuous actions with sample(rng_key, obs, n) and "
+                    f"log_prob(obs, action), found {type(policy).__name__}."
                 )
         self._policies = dict(policies)
 
@@ -67,6 +70,11 @@ class Policies(Mapping[str, Policy]):
         from bayesdice_ppl.policies.reading import build_policies
 
         return build_policies(to_polars(frame, PoliciesError), columns=columns)
+
+    @property
+    def tabular(self) -> bool:
+        """Whether every candidate is a table."""
+        return all(isinstance(policy, TabularPolicy) for policy in self.values())
 
     def to_dataframe(self) -> pl.DataFrame:
         """Tabular candidates as a polars frame ``policy, state, action, prob``.
@@ -93,7 +101,7 @@ class Policies(Mapping[str, Policy]):
             )
         return pl.concat(frames)
 
-    def __getitem__(self, name: str) -> Policy:
+    def __getitem__(self, name: str) -> Policy | ContinuousPolicy:
         return self._policies[name]
 
     def __iter__(self) -> Iterator[str]:

@@ -1,20 +1,24 @@
-"""Logs of a policy at work in a tabular world.
+"""Logs of a policy at work in a world.
 
-The world is sampled in JAX (see `sampling`); rewards, successors and propensities are then looked
-up in float64, so that the logs hold the table's own numbers and not their float32 images.
+Tabular worlds are sampled in JAX (see `sampling`); rewards, successors and propensities are then
+looked up in float64, so that the logs hold the table's own numbers and not their float32 images.
+Other worlds are played in many copies at once (see `vectorized`).
 """
+
+from __future__ import annotations
 
 from typing import Any
 
 import jax
 import numpy as np
-import polars as pl
 
-from bayesdice_ppl.envs.tabular import as_tabular
+from bayesdice_ppl.envs.tabular import TabularEnv, find_tabular
 from bayesdice_ppl.errors import SettingsError
 from bayesdice_ppl.logs import Logs
+from bayesdice_ppl.simulation.keys import check_key
 from bayesdice_ppl.simulation.sampling import sample_transitions
 from bayesdice_ppl.simulation.tables import policy_table
+from bayesdice_ppl.simulation.vectorized import Episodes, play
 
 
 def simulate(env: Any, policy: Any, n_episodes: int, max_steps: int, *, rng_key: jax.Array) -> Logs:
@@ -23,78 +27,153 @@ def simulate(env: Any, policy: Any, n_episodes: int, max_steps: int, *, rng_key:
     Parameters
     ----------
     env
-        A tabular world, as made by `gymnasium.make` or bare.
+        A world, as made by `gymnasium.make` or bare: a tabular one, or any Gymnasium environment
+        whose observations and actions are integers or vectors. It is itself left as it is.
     policy
-        A tabular policy for its states and actions, or its probabilities (S, A).
+        A policy for its states and actions: in a tabular world a tabular one, or its
+        probabilities (S, A); elsewhere one with ``probs`` for actions that are integers, and with
+        ``sample`` and ``log_prob`` for vectors.
     n_episodes
         Number of episodes, at least 1.
     max_steps
-        Steps in each, at least 1. The last one is marked truncated: the world goes on after it.
-        In a world that terminates, an episode may be shorter and then ends in a termination.
+        Steps in each, at least 1, in place of any time limit that `gymnasium.make` has set. The
+        last one is marked truncated: the world goes on after it. In a world that terminates, an
+        episode may be shorter and then ends in a termination.
     rng_key
         A JAX key, such as `jax.random.key(1)`. The same key gives the same logs.
 
     Returns
     -------
     Logs
-        One row per step, with successor states and propensities; states and actions are the
-        world's integers.
+        One row per step, with successors and propensities (for actions that are vectors, their
+        densities). Tabular states and actions are the world's integers.
 
     Raises
     ------
     EnvironmentSpecError
-        If the world is not tabular.
+        If the world can neither be read as a table nor played.
     PoliciesError
         If the policy does not fit the world.
     SettingsError
-        If a number is below 1 or `rng_key` is not one JAX key.
+        If a number is below 1, there is one step in all, or `rng_key` is not one JAX key.
     """
-    world = as_tabular(env)
-    outcomes = world.outcomes
-    probabilities = policy_table(world, policy)
     for name, number in (("n_episodes", n_episodes), ("max_steps", max_steps)):
         if not isinstance(number, int | np.integer) or number < 1:
             raise SettingsError(f"{name}: expected an integer of at least 1, got {number!r}")
-    _check_key(rng_key)
+    if n_episodes * max_steps < 2:
+        raise SettingsError(
+            "n_episodes, max_steps: one step in all is no log, from which a spread could be "
+            "learned; ask for two or more"
+        )
+    check_key(rng_key)
+    world = find_tabular(env)
+    if world is not None:
+        return _sampled(world, policy, int(n_episodes), int(max_steps), rng_key)
+    return _logged(list(play(env, policy, int(n_episodes), int(max_steps), rng_key)), env)
 
+
+def _sampled(
+    world: TabularEnv, policy: Any, n_episodes: int, max_steps: int, rng_key: jax.Array
+) -> Logs:
+    outcomes = world.outcomes
+    probabilities = policy_table(world, policy)
     played = sample_transitions(
-        outcomes,
-        world.initial_distribution,
-        probabilities,
-        int(n_episodes),
-        int(max_steps),
-        rng_key,
+        outcomes, world.initial_distribution, probabilities, n_episodes, max_steps, rng_key
     )
     logged = np.asarray(played.logged)
-    episode, step = np.nonzero(logged)
+    lengths = logged.sum(axis=1)
     state, action, outcome = (
         np.asarray(field)[logged].astype(np.int64)
         for field in (played.state, played.action, played.outcome)
     )
-    at = (state, action, outcome)
-    terminated = outcomes.terminated[at]
-    frame = pl.DataFrame(
-        {
-            "episode_id": episode,
-            "step": step,
-            "state": state,
-            "action": action,
-            "reward": outcomes.reward[at],
-            "next_state": outcomes.next_state[at],
-            "terminated": terminated,
-            "truncated": (step == max_steps - 1) & ~terminated,
-            "propensity": probabilities[state, action],
-        }
+    # Flat look-ups: several times as fast as three indices at once.
+    n_states, n_actions, n_outcomes = outcomes.probability.shape
+    pair = state * n_actions + action
+    at = pair * n_outcomes + outcome
+    next_state = outcomes.next_state.ravel()[at]
+    terminated = outcomes.terminated.ravel()[at]
+    seen_states = _seen(n_states, state, next_state)
+    seen_actions = _seen(n_actions, action)
+    return Logs(
+        **_places(lengths, terminated),
+        state=_codes(seen_states)[state],
+        action=_codes(seen_actions)[action],
+        reward=outcomes.reward.ravel()[at],
+        next_state=_codes(seen_states)[next_state],
+        propensity=probabilities.ravel()[pair],
+        state_labels=np.flatnonzero(seen_states),
+        action_labels=np.flatnonzero(seen_actions),
+        declared_actions=np.arange(n_actions),
     )
-    return Logs.from_dataframe(frame, actions=range(outcomes.probability.shape[1]))
 
 
-def _check_key(rng_key: Any) -> None:
-    if isinstance(rng_key, jax.Array):
-        typed = jax.dtypes.issubdtype(rng_key.dtype, jax.dtypes.prng_key) and rng_key.ndim == 0
-        raw = rng_key.dtype == np.uint32 and rng_key.ndim == 1
-        if typed or raw:
-            return
-    raise SettingsError(
-        f"rng_key: expected one JAX key, such as jax.random.key(1), got {rng_key!r}"
+def _places(lengths: np.ndarray, terminated: np.ndarray) -> dict[str, Any]:
+    """Where each row stands, for episodes of these lengths, and which of them end there."""
+    n_episodes, n_rows = len(lengths), int(lengths.sum())
+    ends = np.cumsum(lengths)
+    last = np.zeros(n_rows, dtype=bool)
+    last[ends - 1] = True
+    return {
+        "episode": np.repeat(np.arange(n_episodes), lengths),
+        "step": np.arange(n_rows) - np.repeat(ends - lengths, lengths),
+        "terminated": terminated,
+        "truncated": last & ~terminated,
+        "episode_labels": np.arange(n_episodes),
+        "row": np.arange(1, n_rows + 1),
+    }
+
+
+def _seen(n_labels: int, *codes: np.ndarray) -> np.ndarray:
+    seen = np.zeros(n_labels, dtype=bool)
+    for some in codes:
+        seen[some] = True
+    return seen
+
+
+def _codes(seen: np.ndarray) -> np.ndarray:
+    """Place of each label among those that were seen."""
+    return np.cumsum(seen) - 1
+
+
+def _logged(batches: list[Episodes], env: Any) -> Logs:
+    lengths = np.concatenate([batch.logged.sum(axis=1) for batch in batches])
+    fields = {
+        name: np.concatenate([getattr(batch, name)[batch.logged] for batch in batches])
+        for name in ("action", "reward", "terminated", "propensity")
+    }
+    before = np.concatenate([batch.observation[:, :-1][batch.logged] for batch in batches])
+    # What was seen last of each episode follows all rows; elsewhere the next row is the successor.
+    after = np.concatenate(
+        [
+            batch.observation[np.arange(len(batch.logged)), batch.logged.sum(axis=1)]
+            for batch in batches
+        ]
     )
+    n_rows = len(before)
+    ends = np.cumsum(lengths) - 1
+    successor = np.arange(1, n_rows + 1)
+    successor[ends] = n_rows + np.arange(len(lengths))
+    states = np.concatenate([before, after])
+    actions = fields["action"]
+    state_labels, state = _labels(states)
+    action_labels, action = _labels(actions)
+    discrete = actions.ndim == 1
+    return Logs(
+        **_places(lengths, fields["terminated"].astype(bool)),
+        state=state[:n_rows],
+        action=action,
+        reward=fields["reward"].astype(np.float64),
+        next_state=state[successor],
+        propensity=fields["propensity"],
+        state_labels=state_labels,
+        action_labels=action_labels,
+        declared_actions=np.arange(env.action_space.n) if discrete else None,
+    )
+
+
+def _labels(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Labels and codes: integers by their kind, vectors each with a code of its own."""
+    if values.ndim == 1:
+        labels, codes = np.unique(values.astype(np.int64), return_inverse=True)
+        return labels, codes.ravel()
+    return values.astype(np.float64), np.arange(len(values))

@@ -1,12 +1,14 @@
-"""Exact values and ratios of policies in tabular worlds, by one linear solve.
+"""True values and ratios of policies: in tabular worlds exactly, by one linear solve.
 
 Every quantity here derives from the occupancy: the share of time that a policy spends in each
 state, discounted from the start, or in the long run at gamma = 1. These are what beliefs fitted
-to simulated logs are judged by, so they are computed in float64 from the world's own table and
-never by simulation.
+to simulated logs are judged by, so they are computed in float64 from the world's own table, and
+by simulation only where a world has none.
 """
 
-from typing import Any
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Float
@@ -14,49 +16,83 @@ from scipy.sparse import csr_array, eye_array
 from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import spsolve
 
-from bayesdice_ppl.envs.tabular import as_tabular
+from bayesdice_ppl.envs.tabular import as_tabular, find_tabular
 from bayesdice_ppl.errors import EnvironmentSpecError, SettingsError
 from bayesdice_ppl.simulation.tables import policy_moves, policy_table, reachable
+from bayesdice_ppl.simulation.true_values import TrueValue
+
+if TYPE_CHECKING:
+    import jax
 
 # Below this many states a dense solve is as fast and has no fill-in to fear.
 DENSE_STATES = 1000
 
 
-def true_value(env: Any, policy: Any, gamma: float) -> float:
-    """Exact normalized value of a policy.
+def true_value(
+    env: Any,
+    policy: Any,
+    gamma: float,
+    *,
+    rng_key: jax.Array | None = None,
+    n_episodes: int = 1000,
+    horizon: int | None = None,
+) -> TrueValue:
+    """Normalized value of a policy: exact in a tabular world, simulated elsewhere.
 
     Parameters
     ----------
     env
-        A tabular world, as made by `gymnasium.make` or bare.
+        A world, as made by `gymnasium.make` or bare. Time limits are not part of it.
     policy
-        A tabular policy for its states and actions, or its probabilities (S, A).
+        A policy for its states and actions. In a tabular world a tabular policy, or its
+        probabilities (S, A).
     gamma
         Discount in [0, 1].
+    rng_key
+        A JAX key, needed where the world has no table.
+    n_episodes, horizon
+        How many independent episodes are played where the world has no table, of how many steps;
+        by default as many steps as leave out one discounted step in 10,000, and at gamma = 1
+        1,000 steps of which the first half is not counted. An exact value needs neither.
 
     Returns
     -------
-    float
-        In reward per step: (1 - gamma) E[sum_t gamma^t r_t] from the world's initial
-        distribution; the average reward at gamma = 1. In a world that terminates, nothing is
-        earned after the end; wrap it in `Restart` for the value of playing it again and again.
+    TrueValue
+        A float, in reward per step: (1 - gamma) E[sum_t gamma^t r_t] from the world's initial
+        distribution; the average reward at gamma = 1. Its `standard_error` is 0 where it is
+        exact. In a world that terminates, nothing is earned after the end; wrap it in `Restart`
+        for the value of playing it again and again.
 
     Raises
     ------
     EnvironmentSpecError
-        If the world is not tabular, or, at gamma = 1, the average reward is not unique (more than
-        one class of states can be ended in) or the world terminates.
+        If the world can neither be read as a table nor played; or, at gamma = 1, if it terminates
+        or the average reward of its table is not unique (more than one class of states can be
+        ended in).
     PoliciesError
         If the policy does not fit the world.
     SettingsError
-        If gamma is outside [0, 1].
+        If a number is out of its range, or a world without a table is given no key.
     """
-    world = as_tabular(env)
+    _check_gamma(gamma)
+    world = find_tabular(env)
+    if world is None:
+        if rng_key is None:
+            raise SettingsError(
+                f"rng_key: {env} has no table, so its value is simulated; pass a JAX key, such as "
+                "jax.random.key(1)"
+            )
+        # Brings in JAX, which exact values do without.
+        from bayesdice_ppl.simulation.monte_carlo import simulated_value
+
+        return simulated_value(
+            env, policy, gamma, n_episodes=n_episodes, rng_key=rng_key, horizon=horizon
+        )
     probabilities = policy_table(world, policy)
     states = occupancy(
         policy_moves(world.outcomes, probabilities), world.initial_distribution, gamma
     )
-    return float(states @ np.sum(probabilities * world.reward_matrix, axis=1))
+    return TrueValue(float(states @ np.sum(probabilities * world.reward_matrix, axis=1)))
 
 
 def true_ratio(
@@ -140,12 +176,16 @@ def occupancy(
     SettingsError
         If gamma is outside [0, 1].
     """
-    if not 0 <= gamma <= 1:
-        raise SettingsError(f"gamma: expected a discount in [0, 1], got {gamma}")
+    _check_gamma(gamma)
     if gamma == 1:
         return _stationary(moves, initial_distribution)
     system = eye_array(len(initial_distribution)) - gamma * moves.T
     return _solve(system, (1.0 - gamma) * initial_distribution)
+
+
+def _check_gamma(gamma: float) -> None:
+    if not 0 <= gamma <= 1:
+        raise SettingsError(f"gamma: expected a discount in [0, 1], got {gamma}")
 
 
 def _stationary(

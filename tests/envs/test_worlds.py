@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from scipy.sparse.csgraph import connected_components
+from scipy.stats import binomtest
 
 import bayesdice_ppl.envs as envs
 from bayesdice_ppl.errors import EnvironmentSpecError
@@ -18,6 +19,94 @@ def test_bandit_pays_its_arms():
 def test_bandit_refuses_what_is_no_probability(arms):
     with pytest.raises(EnvironmentSpecError, match="arms"):
         envs.Bandit(arms)
+
+
+def test_contexts_are_drawn_anew_whatever_was_done():
+    arms = np.array([[0.2, 0.9], [0.5, 0.0], [0.1, 1.0]])
+    shares = np.array([0.5, 0.2, 0.3])
+    env = envs.ContextualBandit(arms, shares)
+    np.testing.assert_allclose(env.reward_matrix, arms)
+    np.testing.assert_allclose(env.transition_matrix, np.broadcast_to(shares, (3, 2, 3)))
+    np.testing.assert_allclose(env.initial_distribution, shares)
+    np.testing.assert_allclose(envs.ContextualBandit().initial_distribution, 1 / 4)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"arms": ()}, "arms"),
+        ({"arms": (0.5, 0.5)}, "arms"),
+        ({"arms": ((0.5, 0.5), (0.5,))}, "as many arms"),
+        ({"arms": ((0.5, 1.5),)}, "arms"),
+        ({"contexts": (0.5, 0.5)}, "contexts: expected 4"),
+        ({"contexts": (0.5, 0.5, 0.5, 0.5)}, "sum to 1"),
+        ({"contexts": (1.5, -0.5, 0.0, 0.0)}, "contexts"),
+    ],
+)
+def test_contextual_bandit_refuses_impossible_arguments(arguments, message):
+    with pytest.raises(EnvironmentSpecError, match=message):
+        envs.ContextualBandit(**arguments)
+
+
+def test_the_river_is_the_published_one():
+    env = envs.RiverSwim(4)
+    left, right = env.transition_matrix[:, 0], env.transition_matrix[:, 1]
+    np.testing.assert_allclose(left, [[1, 0, 0, 0], [1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0]])
+    np.testing.assert_allclose(
+        right, [[0.4, 0.6, 0, 0], [0.05, 0.6, 0.35, 0], [0, 0.05, 0.6, 0.35], [0, 0, 0.4, 0.6]]
+    )
+    np.testing.assert_allclose(env.reward_matrix, [[0.005, 0], [0, 0], [0, 0], [0, 1]])
+    np.testing.assert_allclose(env.initial_distribution, [1, 0, 0, 0])
+    for length in (1, 0, 2.5):
+        with pytest.raises(EnvironmentSpecError, match="at least 2"):
+            envs.RiverSwim(length)
+
+
+def test_a_delivered_taxi_takes_the_next_passenger():
+    env = envs.InfiniteTaxi()
+    # At R with a passenger for R: dropping off pays 20 and leads to each of 300 fresh starts.
+    at_goal = env.unwrapped.encode(0, 0, 4, 0)
+    assert env.reward_matrix[at_goal, 5] == 20
+    np.testing.assert_allclose(env.transition_matrix[at_goal, 5], env.initial_distribution)
+    assert np.sum(env.initial_distribution > 0) == 300
+    assert np.max(np.sum(env.outcomes.probability > 0, axis=-1)) == 300
+    assert not env.outcomes.terminated.any()
+
+
+def test_cart_pole_is_set_upright_again():
+    env = envs.InfiniteCartPole()
+    env.reset(seed=0)
+    falls = 0
+    for _ in range(200):
+        observation, reward, terminated, _, info = env.step(0)
+        assert not terminated
+        assert reward == (-1.0 if info["restarted"] else 0.0)
+        assert not info["restarted"] or np.all(np.abs(observation) <= 0.05)
+        falls += info["restarted"]
+    assert falls > 10
+
+
+def test_reacher_clips_the_torques_that_it_is_given():
+    env = envs.InfiniteReacher(restart_probability=0.0)
+    steps = []
+    for action in ([1.0, -1.0], [7.0, -3.0]):
+        env.reset(seed=4)
+        steps.append([env.step(np.array(action))[:2] for _ in range(3)])
+    np.testing.assert_array_equal(*[[observation for observation, _ in run] for run in steps])
+    np.testing.assert_array_equal(*[[reward for _, reward in run] for run in steps])
+
+
+def test_reacher_gets_a_new_target_as_often_as_it_was_told():
+    env = envs.InfiniteReacher()
+    observation, _ = env.reset(seed=5)
+    n_steps, n_restarts = 4000, 0
+    for _ in range(n_steps):
+        following, _, _, _, info = env.step(np.zeros(2))
+        moved = np.any(following[4:6] != observation[4:6])
+        assert moved == info["restarted"]
+        n_restarts += moved
+        observation = following
+    assert binomtest(n_restarts, n_steps, 0.03).pvalue > 1e-4
 
 
 def test_lake_refuses_unknown_maps():

@@ -16,6 +16,13 @@ WORLDS = {
     "lake": envs.InfiniteFrozenLake(),
     "garnet": envs.Restart(envs.Garnet(8, 3, 3, seed=5, termination=0.1)),
     "garnet_episodic": envs.Garnet(8, 3, 3, seed=5, termination=0.1),
+    "garnet_by_chance": envs.Restart(
+        envs.Garnet(8, 3, 3, seed=5, termination=0.1), probability=0.2
+    ),
+    "contexts": envs.ContextualBandit(contexts=(0.1, 0.2, 0.3, 0.4)),
+    "river": envs.RiverSwim(),
+    "taxi": envs.InfiniteTaxi(),
+    "taxi_in_the_rain": envs.InfiniteTaxi(is_rainy=True),
 }
 LEVEL = 0.001
 
@@ -29,7 +36,7 @@ def expected_cells(outcomes):
             int(state),
             int(action),
             int(outcomes.next_state[at]),
-            float(outcomes.reward[at]),
+            float(np.float32(outcomes.reward[at])),  # as the sampler has it
             bool(outcomes.terminated[at]),
         )
         cells[cell] = cells.get(cell, 0.0) + outcomes.probability[at]
@@ -47,7 +54,8 @@ def smallest_p_value(counts, trials, probabilities):
 
 def assert_agrees(outcomes, state, action, next_state, reward, terminated):
     expected = expected_cells(outcomes)
-    rows = np.stack([state, action, next_state, np.asarray(reward, float), terminated], axis=1)
+    reward = np.asarray(reward, np.float32)
+    rows = np.stack([state, action, next_state, reward, terminated], axis=1)
     seen, counts = np.unique(rows.astype(float), axis=0, return_counts=True)
     counted = {
         (int(s), int(a), int(t), float(r), bool(e)): int(n)
@@ -66,11 +74,18 @@ def assert_agrees(outcomes, state, action, next_state, reward, terminated):
     return visits
 
 
-def assert_all_visited(env, visits):
-    # The lake's holes and goal are the only states never entered.
-    never = [5, 7, 11, 12, 15] if env is WORLDS["lake"] else []
-    assert np.flatnonzero((visits == 0).all(axis=1)).tolist() == never
-    assert np.all(visits[np.setdiff1d(np.arange(len(visits)), never)] > 0)
+def never_visited(env, visits):
+    """States that are not entered whatever is done, and that were indeed not."""
+    # The lake's holes and goal are never entered, nor are places where a taxi's passenger stands
+    # where they want to go (Gymnasium numbers them ((row 5 + column) 5 + place) 4 + destination).
+    number = np.arange(len(visits))
+    never = np.zeros(len(visits), dtype=bool)
+    if env is WORLDS["lake"]:
+        never[[5, 7, 11, 12, 15]] = True
+    elif len(visits) == 500:
+        never = number // 4 % 5 == number % 4
+    assert not visits[never].any()
+    return never
 
 
 @pytest.mark.parametrize("env", WORLDS.values(), ids=WORLDS.keys())
@@ -84,13 +99,17 @@ def test_gymnasiums_steps_agree_with_the_table(env):
         state = env.reset()[0] if terminated else next_state
     state, action, next_state, reward, terminated = map(np.array, zip(*steps, strict=True))
     visits = assert_agrees(env.outcomes, state, action, next_state, reward, terminated)
-    assert_all_visited(env, visits)
+    never = never_visited(env, visits)
+    # Forty thousand steps are too few for each of a taxi's 2,400 pairs.
+    assert len(visits) == 500 or np.all(visits[~never] > 0)
 
 
 @pytest.mark.parametrize("env", WORLDS.values(), ids=WORLDS.keys())
 def test_a_million_sampled_steps_agree_with_the_table(env):
     n_states, n_actions, _ = env.outcomes.probability.shape
-    policy = np.random.default_rng(13).dirichlet(np.ones(n_actions), size=n_states)
+    # No action is so rare that a million steps might miss it.
+    policy = np.random.default_rng(13).dirichlet(np.full(n_actions, 5.0), size=n_states)
+    policy = 0.9 * policy + 0.1 / n_actions
     n_episodes, max_steps = 10_000, 100
     played = sample_transitions(
         env.outcomes, env.initial_distribution, policy, n_episodes, max_steps, jax.random.key(14)
@@ -113,7 +132,8 @@ def test_a_million_sampled_steps_agree_with_the_table(env):
             for field in ("state", "action", "next_state", "reward", "terminated")
         ),
     )
-    assert_all_visited(env, visits)
+    never = never_visited(env, visits)
+    assert np.all(visits[~never] > 0)
 
     # Actions, first states, and the chain itself.
     visited = visits.sum(axis=1) > 0

@@ -11,7 +11,15 @@ from bayesdice_ppl.simulation import make_world, true_value
 
 
 @pytest.mark.parametrize(
-    ("name", "gamma"), [("bandit", 0.0), ("frozenlake", 0.99), ("garnet", 0.95)]
+    ("name", "gamma"),
+    [
+        ("bandit", 0.0),
+        ("contextualbandit", 0.0),
+        ("frozenlake", 0.99),
+        ("garnet", 0.95),
+        ("riverswim", 0.99),
+        ("taxi", 0.99),
+    ],
 )
 def test_candidates_are_ordered_by_alpha(name, gamma):
     world = make_world(name)
@@ -29,6 +37,13 @@ def test_options_reach_the_world():
     np.testing.assert_allclose(world.behavior.probabilities, [[0.25, 0.25, 0.5]])
     assert list(world.candidates) == ["alpha_0.125", "alpha_1.00"]
     assert make_world("frozenlake", map_name="8x8").behavior.probabilities.shape == (64, 4)
+    assert make_world("riverswim", n_states=9).behavior.probabilities.shape == (9, 2)
+    warm, cool = (make_world("taxi", alpha=1, temperature=t).behavior for t in (2.0, 0.5))
+    assert np.max(warm.probabilities) < np.max(cool.probabilities)
+    assert make_world("taxi", is_rainy=True).env.transition_matrix[22, 0].max() == pytest.approx(
+        0.8
+    )
+    assert make_world("reacher", restart_probability=0.1).env.probability == 0.1
 
 
 def test_a_garnet_is_its_world_seed_and_never_ends():
@@ -43,8 +58,9 @@ def test_a_garnet_is_its_world_seed_and_never_ends():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"name": "pond"}, "expected one of bandit, frozenlake, garnet, got 'pond'"),
+        ({"name": "pond"}, "expected one of bandit, cartpole, .*, taxi, got 'pond'"),
         ({"name": "bandit", "map_name": "4x4"}, "no option 'map_name'; its options are arms"),
+        ({"name": "cartpole", "arms": (0.1,)}, "no option 'arms'; its options are none"),
         ({"name": "bandit", "candidates": []}, "candidates"),
         ({"name": "bandit", "candidates": [0.5, 0.5]}, "different alphas"),
     ],

@@ -1,0 +1,137 @@
+"""Policies over continuous actions: what they must offer, and the Gaussian one.
+
+Where actions are vectors there is no table of probabilities. A policy then draws actions and says
+how dense they are, which is all that simulation, importance weights and Monte Carlo averages of
+features ask of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any, Protocol, final, runtime_checkable
+
+import numpy as np
+from jaxtyping import Float
+
+from bayesdice_ppl.errors import PoliciesError
+
+if TYPE_CHECKING:
+    from jaxtyping import Array, PRNGKeyArray
+
+
+@runtime_checkable
+class ContinuousPolicy(Protocol):
+    """Anything that draws actions, vectors of q numbers, and knows their density."""
+
+    def sample(self, rng_key: PRNGKeyArray, obs: Any, n: int) -> Any:
+        """Draw n actions in each of the observations ``obs`` (batch, p): (n, batch, q)."""
+        ...
+
+    def log_prob(self, obs: Any, action: Any) -> Any:
+        """Log density of ``action`` (..., batch, q) in ``obs`` (batch, p): (..., batch)."""
+        ...
+
+
+@final
+class GaussianPolicy:
+    """Independent normal actions around a function of the observation.
+
+    Parameters
+    ----------
+    mean
+        Function of JAX arrays, observations (batch, p) -> mean actions (batch, q).
+    sd
+        Standard deviation of each action, above 0: one number, or (q,).
+
+    Raises
+    ------
+    PoliciesError
+        A standard deviation is not positive and finite.
+    """
+
+    __slots__ = ("mean", "sd")
+
+    def __init__(
+        self,
+        mean: Callable[[Float[Array, "batch p"]], Float[Array, "batch q"]],
+        sd: float | Float[np.ndarray, " q"],
+    ) -> None:
+        if not callable(mean):
+            raise PoliciesError(
+                f"mean: expected a function of observations, found {type(mean).__name__}."
+            )
+        scale = np.array(sd, dtype=np.float64)
+        if scale.ndim > 1 or not np.all((scale > 0) & np.isfinite(scale)):
+            raise PoliciesError(
+                f"sd: expected a positive number, or one for each action, found {sd!r}."
+            )
+        scale.setflags(write=False)
+        self.mean = mean
+        self.sd = scale
+
+    def sample(
+        self, rng_key: PRNGKeyArray, obs: Float[Any, "batch p"], n: int
+    ) -> Float[Array, "n batch q"]:
+        """Draw actions.
+
+        Parameters
+        ----------
+        rng_key
+            A JAX key.
+        obs
+            Observations, shape (batch, p).
+        n
+            How many actions in each.
+
+        Returns
+        -------
+        Array
+            Shape (n, batch, q).
+        """
+        draw, _ = _compiled()
+        return draw(self.mean, self.sd, rng_key, obs, n)
+
+    def log_prob(
+        self, obs: Float[Any, "batch p"], action: Float[Any, "*n batch q"]
+    ) -> Float[Array, "*n batch"]:
+        """Log density of actions.
+
+        Parameters
+        ----------
+        obs
+            Observations, shape (batch, p).
+        action
+            Actions, shape (..., batch, q).
+
+        Returns
+        -------
+        Array
+            Shape (..., batch), in nats.
+        """
+        _, density = _compiled()
+        return density(self.mean, self.sd, obs, action)
+
+    def __repr__(self) -> str:
+        return f"GaussianPolicy(sd={self.sd.tolist()})"
+
+
+@cache
+def _compiled() -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """Sampling and log density, compiled once for each mean function and shape."""
+    import jax  # not at the top: candidates that are tables need none of it
+    import jax.numpy as jnp
+
+    @partial(jax.jit, static_argnames=("mean", "n"))
+    def draw(mean: Any, sd: Any, rng_key: Any, obs: Any, n: int) -> Any:
+        center = mean(obs)
+        noise = jax.random.normal(rng_key, (n, *center.shape), center.dtype)
+        return center + noise * sd.astype(center.dtype)
+
+    @partial(jax.jit, static_argnames="mean")
+    def density(mean: Any, sd: Any, obs: Any, action: Any) -> Any:
+        center = mean(obs)
+        each = jax.scipy.stats.norm.logpdf(action, center, sd.astype(center.dtype))
+        return jnp.sum(each, axis=-1)
+
+    return draw, density

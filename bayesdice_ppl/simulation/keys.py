@@ -1,0 +1,33 @@
+"""One JAX key for everything that is random in a simulation, Gymnasium's generators included."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+
+from bayesdice_ppl.errors import SettingsError
+
+
+def check_key(rng_key: Any) -> None:
+    """Refuse anything that is not one key of `jax.random`, typed or raw.
+
+    Raises
+    ------
+    SettingsError
+        With what to write instead.
+    """
+    if isinstance(rng_key, jax.Array):
+        typed = jax.dtypes.issubdtype(rng_key.dtype, jax.dtypes.prng_key) and rng_key.ndim == 0
+        raw = rng_key.dtype == np.uint32 and rng_key.shape == (2,)
+        if typed or raw:
+            return
+    raise SettingsError(
+        f"rng_key: expected one JAX key, such as jax.random.key(1), got {rng_key!r}"
+    )
+
+
+def seed_sequence(rng_key: jax.Array) -> np.random.SeedSequence:
+    """NumPy's root of all seeds, from a JAX key."""
+    return np.random.SeedSequence(np.asarray(jax.random.key_data(rng_key)).tolist())

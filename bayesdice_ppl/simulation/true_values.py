@@ -1,0 +1,45 @@
+"""What a policy is truly worth, with how sure that is.
+
+A true value is a plain number that also knows its standard error: nought where it was computed
+from a table, and what is left of chance where it was simulated.
+"""
+
+from __future__ import annotations
+
+from typing import final
+
+
+@final
+class TrueValue(float):
+    """A value with the standard error of its computation; in all else a float.
+
+    Parameters
+    ----------
+    value
+        Reward per step.
+    standard_error
+        Standard error of the simulation, in the same units; 0 where the value is exact.
+    left_out
+        Share of the discounted steps that lie beyond the simulated horizon, and were taken to be
+        like those within; 0 where the value is exact.
+    """
+
+    standard_error: float
+    left_out: float
+
+    def __new__(cls, value: float, standard_error: float = 0.0, left_out: float = 0.0) -> TrueValue:
+        """Make the number, with what is known about it."""
+        made = super().__new__(cls, value)
+        made.standard_error = float(standard_error)
+        made.left_out = float(left_out)
+        return made
+
+    @property
+    def exact(self) -> bool:
+        """Whether it was computed and not simulated."""
+        return self.standard_error == 0.0 and self.left_out == 0.0
+
+    def __repr__(self) -> str:
+        if self.exact:
+            return f"TrueValue({float(self)!r})"
+        return f"TrueValue({float(self):.6g}, standard_error={self.standard_error:.2g})"

@@ -1,0 +1,90 @@
+"""Reference policies of the worlds whose states are vectors, indexed by alpha as the others are.
+
+CartPole's family gives probabilities of its two actions, Reacher's a Gaussian over torques.
+"""
+
+from typing import Any, final
+
+import numpy as np
+from jaxtyping import Float
+
+from bayesdice_ppl.envs.reacher import reacher_action
+from bayesdice_ppl.envs.reference import check_alpha
+from bayesdice_ppl.policies import GaussianPolicy
+
+CART_POLE_GAINS = (0.09226, 0.15893, 1.0, 0.27453)
+"""Direction in which the cart is pushed: the linear-quadratic regulator of the linearized pole
+(cost: squared state plus 0.01 times the squared push, in units of the game's force)."""
+
+REACHER_SD, REACHER_SD_SLOPE = 0.4, 0.3
+
+
+@final
+class CartPolePolicy:
+    """Push the cart under the pole with some probability, and at random otherwise.
+
+    Parameters
+    ----------
+    alpha
+        Probability of the regulator's push, in [0, 1]; otherwise both pushes are as likely.
+
+    Raises
+    ------
+    EnvironmentSpecError
+        If alpha is outside [0, 1].
+    """
+
+    __slots__ = ("alpha",)
+
+    def __init__(self, alpha: float) -> None:
+        check_alpha(alpha)
+        self.alpha = alpha
+
+    def probs(self, obs: Any) -> Float[np.ndarray, "batch 2"]:
+        """Probabilities of pushing left and right in observations (batch, 4)."""
+        right = np.asarray(obs, dtype=np.float64) @ np.array(CART_POLE_GAINS) > 0.0
+        sure = np.stack([~right, right], axis=-1)
+        return self.alpha * sure + (1.0 - self.alpha) / 2.0
+
+
+def cart_pole_policy(alpha: float) -> CartPolePolicy:
+    """Build CartPole's policy: a linear regulator with probability alpha, random otherwise.
+
+    Parameters
+    ----------
+    alpha
+        In [0, 1]: 0 pushes at random, 1 never lets the pole fall.
+
+    Raises
+    ------
+    EnvironmentSpecError
+        If alpha is outside [0, 1].
+    """
+    return CartPolePolicy(alpha)
+
+
+def reacher_policy(alpha: float) -> GaussianPolicy:
+    """Build Reacher's policy: Gaussian around a trained one, standard deviation 0.4 - 0.3 alpha.
+
+    Parameters
+    ----------
+    alpha
+        In [0, 1]: 0 is the noisiest (torques with standard deviation 0.4), 1 the steadiest (0.1).
+
+    Returns
+    -------
+    GaussianPolicy
+        Over two torques. Draws may lie beyond [-1, 1]; the world clips them.
+
+    Raises
+    ------
+    EnvironmentSpecError
+        If alpha is outside [0, 1].
+
+    Notes
+    -----
+    Yang, Dai, Nachum, Tucker, Schuurmans, "Offline Policy Selection under Uncertainty", appendix
+    C.1.
+    """
+    check_alpha(alpha)
+    return GaussianPolicy(reacher_action, REACHER_SD - REACHER_SD_SLOPE * alpha)

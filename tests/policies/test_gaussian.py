@@ -1,0 +1,57 @@
+"""The Gaussian policy against SciPy's normal distribution."""
+
+import jax
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from bayesdice_ppl import GaussianPolicy, Policies
+from bayesdice_ppl.errors import PoliciesError
+from bayesdice_ppl.policies import ContinuousPolicy
+
+OBS = np.random.default_rng(0).normal(size=(5, 3))
+
+
+def mean(obs):
+    return obs[:, :2] * 2.0 - 1.0
+
+
+@pytest.mark.parametrize("sd", [0.7, np.array([0.3, 2.0])])
+def test_density(sd):
+    action = np.random.default_rng(1).normal(size=(4, 5, 2))
+    found = GaussianPolicy(mean, sd).log_prob(OBS, action)
+    assert found.shape == (4, 5)
+    np.testing.assert_allclose(found, norm.logpdf(action, mean(OBS), sd).sum(-1), rtol=1e-5)
+
+
+@pytest.mark.parametrize("sd", [0.7, np.array([0.3, 2.0])])
+def test_draws(sd):
+    n = 40_000
+    drawn = np.asarray(GaussianPolicy(mean, sd).sample(jax.random.key(0), OBS, n), dtype=float)
+    assert drawn.shape == (n, 5, 2)
+    scale = np.broadcast_to(sd, (5, 2))
+    assert np.all(np.abs(drawn.mean(0) - mean(OBS)) < 5 * scale / np.sqrt(n))
+    assert np.all(np.abs(drawn.std(0) / scale - 1) < 5 / np.sqrt(2 * n))
+    flat = drawn.reshape(n, -1) - drawn.mean(0).ravel()
+    correlation = np.corrcoef(flat.T) - np.eye(10)
+    assert np.abs(correlation).max() < 5 / np.sqrt(n)
+
+
+def test_it_is_a_candidate():
+    policy = GaussianPolicy(mean, 1.0)
+    assert isinstance(policy, ContinuousPolicy)
+    candidates = Policies({"p": policy})
+    assert not candidates.tabular
+    with pytest.raises(PoliciesError, match="'p' is not a table"):
+        candidates.to_dataframe()
+
+
+@pytest.mark.parametrize("sd", [0.0, -1.0, float("nan"), float("inf"), [1.0, 0.0], [[1.0]]])
+def test_impossible_standard_deviations(sd):
+    with pytest.raises(PoliciesError, match="sd"):
+        GaussianPolicy(mean, sd)
+
+
+def test_the_mean_is_a_function():
+    with pytest.raises(PoliciesError, match="function"):
+        GaussianPolicy(0.0, 1.0)
