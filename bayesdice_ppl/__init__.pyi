@@ -4,9 +4,11 @@ from . import envs as envs
 from . import errors as errors
 from . import inference as inference
 from . import models as models
+from . import penalties as penalties
 from . import plots as plots
 from . import scores as scores
 from . import simulation as simulation
+from . import surrogates as surrogates
 from .belief import load_belief as load_belief
 from .belief import save_belief as save_belief
 from .diagnostics import diagnose as diagnose

@@ -2,7 +2,8 @@
 
 Groups: ``posterior`` (value, weights), ``sample_stats`` (the chance-constraint loss of each draw),
 ``fit_data`` (the ELBO trace), ``observed_data`` and ``constant_data``; the settings, versions and
-the seed are attributes. Draws are one chain: they are independent, not a simulated chain.
+the seed are attributes. Draws are one chain, as they are independent; those of NUTS are as many as
+were run.
 """
 
 from __future__ import annotations
@@ -52,6 +53,8 @@ def make_belief(
     groups: Mapping[str, Mapping[str, np.ndarray]],
     coords: Mapping[str, Any],
     attrs: Mapping[str, Any],
+    *,
+    n_chains: int = 1,
 ) -> DataTree:
     """Lay out a belief as a DataTree.
 
@@ -64,13 +67,17 @@ def make_belief(
         ``policy`` and, for weights, ``pair``.
     attrs
         Attributes of the root; anything that is no string or number is stored as JSON.
+    n_chains
+        Number of equally long chains that the S draws are, one after another.
     """
     # ArviZ itself would load its plots, which take a second.
     from arviz_base import from_dict
 
     data = {
         name: {
-            key: array[None] if name in ("posterior", "sample_stats") else array
+            key: array.reshape(n_chains, -1, *array.shape[1:])
+            if name in ("posterior", "sample_stats")
+            else array
             for key, array in variables.items()
         }
         for name, variables in groups.items()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -64,7 +65,8 @@ FolderOption = Annotated[Path, typer.Option("-o", "--output", help="Folder for t
 OverwriteOption = Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")]
 InferenceOption = Annotated[str, typer.Option(help="svi, or exact (its closed form).")]
 PenaltyOption = Annotated[
-    str | None, typer.Option(help="mahalanobis (calibrated) or squared (the paper's).")
+    str | None,
+    typer.Option(help="mahalanobis (calibrated), squared (the paper's), power(p), huber(c)."),
 ]
 TerminationOption = Annotated[
     str, typer.Option(help="After a termination: restart, or absorb (reward 0 for ever).")
@@ -546,11 +548,12 @@ def _simulate(
     with console.status(f"Playing {episodes:,} episodes ..."):
         logs = simulate_logs(made.env, made.behavior, episodes, steps, rng_key=key)
     frames[logs_path] = logs.to_dataframe()
-    for path, frame in frames.items():
-        with staged_file(path) as scratch:
-            frame.write_parquet(scratch)
     with console.status("Finding the true values ..."):
         values = known_values(made, rng_key=jax.random.fold_in(key, 1))
+    # Both files or none, and only when all else is done.
+    with ExitStack() as staged:
+        for path, frame in frames.items():
+            frame.write_parquet(staged.enter_context(staged_file(path)))
     show_true_values(console, made, values)
     written = f"Wrote {logs.n_transitions:,} transitions to {logs_path}"
     if candidates_path is not None:

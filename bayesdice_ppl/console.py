@@ -127,10 +127,15 @@ def show_true_values(console: Console, world: World, values: Mapping[str, TrueVa
         rows = [[name, f"{value:.5g}"] for name, value in values.items()]
         show_rows(console, title, ["policy", "value"], rows)
         return
-    rows = [[name, f"{value:.5f}", f"{value.standard_error:.2g}"] for name, value in values.items()]
+    rows = [[name, f"{value:.5f}", _error(value)] for name, value in values.items()]
     show_rows(console, title, ["policy", "value", "standard error"], rows)
     if unknown:
         console.print(f"Of {unknown} of these policies no value is stored.")
+
+
+def _error(value: TrueValue) -> str:
+    # Where nothing ever varied, a simulation cannot say how far off it is.
+    return f"{value.standard_error:.2g}" if value.standard_error else "unknown"
 
 
 def _decimals(sds: list[float]) -> int:

@@ -7,6 +7,7 @@ joint draws, and the belief that holds them with what the logs support.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
@@ -21,19 +22,24 @@ from bayesdice_ppl.errors import SettingsError
 from bayesdice_ppl.inference import (
     Draws,
     FitSettings,
+    NutsSettings,
     Solution,
     SviSettings,
     draw,
     make_settings,
+    search_price,
     solve,
     split_key,
 )
 from bayesdice_ppl.logs import Logs
+from bayesdice_ppl.penalties import PenaltyChoice
 from bayesdice_ppl.policies import ContinuousPolicy, Policy
 from bayesdice_ppl.preparation import Prepared, measure_support, prepare_fit
 
 if TYPE_CHECKING:
     from xarray import DataTree
+
+    from bayesdice_ppl.surrogates import Surrogate
 
 THIN_DF = (2.0, 4.0)
 """Degrees of freedom at which the belief abstains (no variance), and at which it warns."""
@@ -41,6 +47,8 @@ LEFT_OUT = (0.2, 0.5)
 """Share of transitions left out at which the belief warns, and at which it abstains."""
 NO_SPREAD = 1e-4
 """Share of the rewards' sd below which a belief has no width of its own."""
+R_HAT, EFFECTIVE_DRAWS, DIVERGING = 1.05, 100.0, 0.01
+"""Past these NUTS counts as not mixed: R-hat, effective draws, share of divergent ones."""
 DRIFT = 0.1
 """How far SVI may move in its last window: mean in sds, sd relative."""
 
@@ -52,21 +60,23 @@ def fit(
     gamma: float,
     rng_key: PRNGKeyArray,
     inference: str | None = None,
-    penalty: str | None = None,
-    surrogate: str | None = None,
+    penalty: PenaltyChoice | str | None = None,
+    surrogate: Surrogate | str | None = None,
+    link: str | None = None,
     inner: str | None = None,
     on_termination: str | None = None,
     cluster: str | None = None,
     joint: bool | None = None,
     small_sample: bool | None = None,
     value_constraint: bool | None = None,
-    lam: float | None = None,
+    lam: float | str | None = None,
     epsilon: float | None = None,
     xi: float | None = None,
     prior_sd: float | None = None,
     value_prior_sd: float | None = None,
     draws: int | None = None,
     svi: SviSettings | None = None,
+    nuts: NutsSettings | None = None,
     preset: str | None = None,
 ) -> DataTree:
     """Fit a joint belief over the candidates' values.
@@ -82,11 +92,16 @@ def fit(
     rng_key
         A key of `jax.random`; the same key, logs and settings give the same belief.
     inference
-        ``"svi"`` (default): the NumPyro program; ``"exact"``: its closed form.
+        ``"svi"`` (default): the NumPyro program; ``"exact"``: its closed form; ``"nuts"``: draws
+        from the same program in several chains, slow and the judge where there is no closed form.
     penalty
-        ``"mahalanobis"`` (default, calibrated) or ``"squared"`` (the paper's).
+        ``"mahalanobis"`` (default, calibrated), ``"squared"`` (the paper's), or one made by
+        `bayesdice_ppl.penalties`: ``power(p)``, ``huber(c)``.
     surrogate
-        ``"markov"`` (default).
+        ``"markov"`` (default, and the only calibrated one), ``"cvar"``, ``"bernstein"``, ``"cdf"``,
+        or one made by `bayesdice_ppl.surrogates`.
+    link
+        ``"identity"`` (default), or ``"softplus"``: no draw of the ratio is negative.
     inner
         ``"guide"`` (default) fits the multipliers; ``"exact"`` uses their closed form.
     on_termination
@@ -103,13 +118,15 @@ def fit(
         True (default): the noise of the rewards is part of the belief.
     lam, epsilon, xi
         The chance constraint P(ell <= epsilon) >= xi at price lambda; by default xi = 0.95,
-        epsilon = chi2_{r, xi} / (2 n), lambda = n epsilon.
+        epsilon = chi2_{r, xi} / (2 n), lambda = n epsilon. With ``lam="search"`` lambda is the
+        least at which the constraint holds under q, which narrows q: it is then no longer
+        calibrated.
     prior_sd, value_prior_sd
         Prior standard deviations of the ratio (10), and of the value in those of the reward (10).
     draws
         Number of posterior draws (4,000).
-    svi
-        How SVI optimizes.
+    svi, nuts
+        How SVI optimizes, and how NUTS samples.
     preset
         ``"paper"``: squared penalty, no value constraint, independent candidates.
 
@@ -134,6 +151,7 @@ def fit(
         inference=inference,
         penalty=penalty,
         surrogate=surrogate,
+        link=link,
         inner=inner,
         on_termination=on_termination,
         cluster=cluster,
@@ -147,9 +165,16 @@ def fit(
         value_prior_sd=value_prior_sd,
         draws=draws,
         svi=svi,
+        nuts=nuts,
     )
     prepared = prepare_fit(logs, policies, settings)
     key_solve, key_draw = split_key(rng_key)
+    if settings.lam == "search":
+        keys = (key_solve, key_draw)
+        problem = search_price(
+            prepared.problem, prepared.candidates, prepared.aligned.names, keys, settings
+        )
+        prepared = replace(prepared, problem=problem)
     solution = solve(prepared.problem, key_solve, settings)
     drawn = draw(prepared.problem, solution, prepared.candidates, key_draw, settings)
     return _lay_out(prepared, solution, drawn, rng_key)
@@ -185,11 +210,15 @@ def _lay_out(
         *_much_left_out(names, logs, prepared),
         *_thin_spread(names, df),
         *_unconverged(names, solution.drift),
+        *_unmixed(names, solution),
     ]
     restart = settings.on_termination == "restart"
     logged = logged_value(logs, settings.gamma, restart=restart)
     mean = np.asarray(solution.posterior.mean)
     sd = np.sqrt(np.sum(np.asarray(solution.posterior.factor)[:, -1] ** 2, axis=-1))
+    mean = mean[:, -1]
+    if settings.link != "identity" and not settings.value_constraint:
+        mean, sd = drawn.value.mean(axis=0), drawn.value.std(axis=0, ddof=1)
     if not (np.isfinite(mean).all() and np.isfinite(sd).all() and np.isfinite(drawn.value).all()):
         raise SettingsError(
             "the belief is not finite: rewards or prior scales are too large or too small for "
@@ -204,7 +233,7 @@ def _lay_out(
         "sample_stats": {"loss": drawn.loss},
         "observed_data": {"reward": logs.reward[prepared.rows.mask]},
         "constant_data": {
-            "guide_mean": mean[:, -1],
+            "guide_mean": mean,
             "guide_sd": sd,
             "degrees_of_freedom": df,
             "svi_drift": solution.drift.max(axis=1),
@@ -213,7 +242,13 @@ def _lay_out(
             "correlation": drawn.correlation,
             "lam": np.array([price.lam for price in problem.prices]),
             "epsilon": epsilon,
+            "xi": np.array([price.xi for price in problem.prices]),
             "constraint_probability": np.mean(drawn.loss <= epsilon, axis=0),
+            "surrogate_level": solution.level,
+            "surrogate_bound": np.array(
+                [settings.surrogate.bound(x) for x in (drawn.loss / epsilon).T]
+            ),
+            **sampling_diagnostics(solution),
             **support._asdict(),
             "pair_state": states.astype(str),
             "pair_action": actions.astype(str),
@@ -246,7 +281,8 @@ def _lay_out(
         "other_policy": list(names),
         "pair": [f"{s}, {a}" for s, a in zip(states, actions, strict=True)],
     }
-    return make_belief(groups, coords, attrs)
+    n_chains = 1 if solution.sampled is None else solution.sampled.shape[1]
+    return make_belief(groups, coords, attrs, n_chains=n_chains)
 
 
 def _constant_reward(
@@ -323,5 +359,44 @@ def _unconverged(names: tuple[str, ...], drift: np.ndarray) -> list[SupportWarni
     ]
 
 
+def sampling_diagnostics(solution: Solution) -> dict[str, np.ndarray]:
+    """How well NUTS's chains mixed, on the values as they were sampled; nothing of other engines.
+
+    The joint belief reorders draws, after which chains say nothing, so it is measured before.
+    """
+    if solution.sampled is None:
+        return {}
+    from numpyro.diagnostics import effective_sample_size, split_gelman_rubin
+
+    values = np.moveaxis(solution.sampled[..., -1], 0, -1)
+    return {
+        "r_hat": np.asarray(split_gelman_rubin(values)),
+        "effective_draws": np.asarray(effective_sample_size(values)),
+        "diverging": np.asarray(solution.diverging),
+    }
+
+
+def _unmixed(names: tuple[str, ...], solution: Solution) -> list[SupportWarning]:
+    """Say so when NUTS's chains disagree, or stumble."""
+    found = sampling_diagnostics(solution)
+    if not found:
+        return []
+    warnings = []
+    for name, r_hat, ess, diverging in zip(names, *found.values(), strict=True):
+        if not (r_hat <= R_HAT and ess >= EFFECTIVE_DRAWS and diverging <= DIVERGING):
+            reason = (
+                f"NUTS has not mixed: R-hat {r_hat:.3f}, {ess:.0f} effective draws, "
+                f"{diverging:.1%} divergent; give it more warmup and draws."
+            )
+            warnings.append(SupportWarning(name, reason, True))
+    return warnings
+
+
 def _settings_dict(settings: FitSettings) -> dict[str, Any]:
-    return {**settings._asdict(), "svi": settings.svi._asdict()}
+    return {
+        **settings._asdict(),
+        "penalty": str(settings.penalty),
+        "surrogate": str(settings.surrogate),
+        "svi": settings.svi._asdict(),
+        "nuts": settings.nuts._asdict(),
+    }

@@ -18,7 +18,7 @@ SEED = 0
 
 def main(inference: str, n_fits: int) -> None:
     """Fit the same logs with different keys and print the seconds of each fit as JSON."""
-    world = bd.simulation.make_world("frozenlake")
+    world = bd.simulation.make_world("frozenlake", alpha=0.0)
     logs = bd.simulate(world.env, world.behavior, EPISODES, STEPS, rng_key=jax.random.key(SEED))
     seconds = []
     for i in range(n_fits):

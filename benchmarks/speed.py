@@ -149,7 +149,7 @@ def time_simulation() -> Timing:
 
     import bayesdice_ppl as bd
 
-    world = bd.simulation.make_world("frozenlake")
+    world = bd.simulation.make_world("frozenlake", alpha=0.0)
 
     def once() -> float:
         started = time.perf_counter()
@@ -167,7 +167,7 @@ def time_processes() -> list[Timing]:
     import bayesdice_ppl as bd
 
     program = str(Path(sys.executable).with_name("bayesdice"))
-    world = bd.simulation.make_world("frozenlake")
+    world = bd.simulation.make_world("frozenlake", alpha=0.0)
     logs = bd.simulate(world.env, world.behavior, EPISODES, STEPS, rng_key=jax.random.key(SEED))
     rows = [
         Timing(

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
+from bayesdice_ppl import penalties
 from bayesdice_ppl.envs import Outcomes
 from bayesdice_ppl.features import renormalize
 from bayesdice_ppl.inference import FitSettings, exact_posterior, make_settings, run_pilot
@@ -162,7 +163,7 @@ def believe(cells: Cells, probabilities: Float[Array, "S A"], settings: FitSetti
     active = logged * (target > 0.0)
     moments = build_moments(cells, target, active, kept, settings.moments)
     pilot = run_pilot(cells, moments, settings.moments, small_sample=settings.small_sample)
-    squared = settings.penalty == "squared"
+    squared = settings.penalty == penalties.squared()
     metric = jnp.eye(len(moments.offset)) if squared else pilot.covariance
     # lambda / epsilon = n, the default of both forms.
     posterior = exact_posterior(

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from bayesdice_ppl.envs.table_env import TableEnv
-from bayesdice_ppl.envs.tabular import Outcomes
+from bayesdice_ppl.envs.tabular import Outcomes, probability_array
 from bayesdice_ppl.errors import EnvironmentSpecError
 
 
@@ -37,7 +37,7 @@ class Bandit(TableEnv):
     def __init__(
         self, arms: Sequence[float] = (0.75, 0.25), *, render_mode: str | None = None
     ) -> None:
-        mean = np.asarray(arms, dtype=np.float64)
+        mean = probability_array("arms", arms)
         if mean.ndim != 1 or mean.size == 0 or not np.all((mean >= 0) & (mean <= 1)):
             raise EnvironmentSpecError(
                 f"arms: expected a list of probabilities in [0, 1], one an arm, got {arms!r}"

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from bayesdice_ppl.envs.table_env import TableEnv
-from bayesdice_ppl.envs.tabular import Outcomes
+from bayesdice_ppl.envs.tabular import Outcomes, probability_array
 from bayesdice_ppl.errors import EnvironmentSpecError
 
 ARMS = ((0.7, 0.4, 0.2), (0.3, 0.6, 0.2), (0.1, 0.3, 0.5), (0.5, 0.45, 0.4))
@@ -42,12 +42,7 @@ class ContextualBandit(TableEnv):
         *,
         render_mode: str | None = None,
     ) -> None:
-        try:
-            mean = np.asarray(arms, dtype=np.float64)
-        except ValueError as cause:
-            raise EnvironmentSpecError(
-                f"arms: every context needs as many arms as the others, got {arms!r}"
-            ) from cause
+        mean = probability_array("arms", arms)
         if mean.ndim != 2 or mean.size == 0 or not np.all((mean >= 0) & (mean <= 1)):
             raise EnvironmentSpecError(
                 "arms: expected probabilities in [0, 1], a row for each context and in it one for "
@@ -55,7 +50,7 @@ class ContextualBandit(TableEnv):
             )
         n_contexts, n_arms = mean.shape
         uniform = np.full(n_contexts, 1.0 / n_contexts)
-        drawn = uniform if contexts is None else np.asarray(contexts, dtype=np.float64)
+        drawn = uniform if contexts is None else probability_array("contexts", contexts)
         sound = drawn.shape == uniform.shape and np.all(drawn >= 0)
         if not sound or not np.isclose(drawn.sum(), 1.0, rtol=0, atol=1e-9):
             raise EnvironmentSpecError(

@@ -6,6 +6,8 @@ looked at and cannot run anything.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -47,14 +49,23 @@ def apply(network: Network, inputs: Float[Array, "batch p"]) -> Float[Array, "ba
     Array
         Shape (batch, q), each entry in [-1, 1].
     """
-    import jax.numpy as jnp  # not at the top: most worlds need none of it
+    return _compiled()(network, inputs)
 
-    hidden = inputs
-    last = len(network.weights) - 1
-    for i, (weight, bias) in enumerate(zip(network.weights, network.biases, strict=True)):
-        hidden = hidden @ jnp.asarray(weight) + jnp.asarray(bias)
-        hidden = jnp.tanh(hidden) if i == last else jnp.maximum(hidden, 0.0)
-    return hidden
+
+@cache
+def _compiled() -> Callable[[Network, Any], Any]:
+    import jax  # not at the top: most worlds need none of it
+    import jax.numpy as jnp
+
+    def forward(network: Network, inputs: Any) -> Any:
+        hidden = jnp.asarray(inputs)
+        last = len(network.weights) - 1
+        for i, (weight, bias) in enumerate(zip(network.weights, network.biases, strict=True)):
+            hidden = hidden @ weight + bias
+            hidden = jnp.tanh(hidden) if i == last else jnp.maximum(hidden, 0.0)
+        return hidden
+
+    return jax.jit(forward)
 
 
 def load_network(file: Any) -> Network:

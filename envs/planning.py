@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from scipy.sparse import csr_array
 
-from bayesdice_ppl.envs.tabular import Outcomes, reward_matrix
+from bayesdice_ppl.envs.tabular import Outcomes, is_number, reward_matrix
 from bayesdice_ppl.errors import EnvironmentSpecError
 
 # The discount at which "the optimal policy" is meant, where a family needs one.
@@ -40,8 +40,8 @@ def optimal_action_values(
     EnvironmentSpecError
         If `gamma` is outside [0, 1).
     """
-    if not 0 <= gamma < 1:
-        raise EnvironmentSpecError(f"gamma: expected a discount in [0, 1), got {gamma}")
+    if not is_number(gamma) or not 0 <= gamma < 1:
+        raise EnvironmentSpecError(f"gamma: expected a discount in [0, 1), got {gamma!r}")
     n_states, n_actions, n_outcomes = outcomes.probability.shape
     # Sparse, as a step leads to a few states only, however many there are.
     leading = np.flatnonzero((outcomes.probability > 0) & ~outcomes.terminated)

@@ -16,7 +16,7 @@ from gymnasium.utils import RecordConstructorArgs
 from jaxtyping import Float
 
 from bayesdice_ppl.envs.networks import Network, apply, load_network
-from bayesdice_ppl.envs.restart import Restart
+from bayesdice_ppl.envs.restart import Restart, check_restart
 from bayesdice_ppl.errors import EnvironmentSpecError
 
 if TYPE_CHECKING:
@@ -62,6 +62,7 @@ class InfiniteReacher(Restart):
         restart_probability: float = RESTART_PROBABILITY,
         render_mode: str | None = None,
     ) -> None:
+        check_restart(restart_probability, name="restart_probability")
         RecordConstructorArgs.__init__(
             self, restart_probability=restart_probability, render_mode=render_mode
         )

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from bayesdice_ppl.envs.planning import optimal_action_values, optimal_actions
-from bayesdice_ppl.envs.tabular import as_tabular
+from bayesdice_ppl.envs.tabular import as_tabular, is_number
 from bayesdice_ppl.errors import EnvironmentSpecError
 from bayesdice_ppl.policies import TabularPolicy
 
@@ -67,8 +67,8 @@ def frozen_lake_policy(env: object, alpha: float) -> TabularPolicy:
     env
         An `InfiniteFrozenLake`, or any tabular world.
     alpha
-        In [0, 1]: 0 errs one time in five (epsilon 0.2), 0.9 one in fifty, 1 is the optimum at
-        discount 0.99.
+        In [0, 1]: 0 acts at random one time in five (epsilon 0.2), 0.9 one in fifty, 1 is the
+        optimum at discount 0.99.
 
     Returns
     -------
@@ -202,7 +202,7 @@ def taxi_policy(env: object, alpha: float, *, temperature: float = 1.0) -> Tabul
         If alpha is outside [0, 1], the temperature is not positive, or the world is not tabular.
     """
     check_alpha(alpha)
-    if not temperature > 0:
+    if not is_number(temperature) or not temperature > 0:
         raise EnvironmentSpecError(f"temperature: expected a positive number, got {temperature}")
     outcomes = as_tabular(env).outcomes
     values = optimal_action_values(outcomes)
@@ -219,5 +219,5 @@ def check_alpha(alpha: float) -> None:
     EnvironmentSpecError
         With what was found.
     """
-    if not 0 <= alpha <= 1:
-        raise EnvironmentSpecError(f"alpha: expected a number in [0, 1], got {alpha}")
+    if not is_number(alpha) or not 0 <= alpha <= 1:
+        raise EnvironmentSpecError(f"alpha: expected a number in [0, 1], got {alpha!r}")

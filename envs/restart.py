@@ -12,11 +12,13 @@ from typing import Any
 import gymnasium
 import numpy as np
 from gymnasium.utils import RecordConstructorArgs
+from gymnasium.wrappers import TimeLimit
 from jaxtyping import Float
 
 from bayesdice_ppl.envs.tabular import (
     Outcomes,
     TabularEnv,
+    is_number,
     outcomes_of_rows,
     outcomes_of_toy_text,
     reward_matrix,
@@ -76,17 +78,24 @@ def restart_outcomes(
     return outcomes_of_rows(*rows, never, (n_states, n_actions))
 
 
-def check_restart(probability: float) -> None:
+def check_restart(probability: float, *, name: str = "probability") -> None:
     """Refuse a probability of restarting that is none, or that leaves no game to play.
+
+    Parameters
+    ----------
+    probability
+        What was given.
+    name
+        What the caller calls it.
 
     Raises
     ------
     EnvironmentSpecError
         If it is outside [0, 1).
     """
-    if not 0 <= probability < 1:
+    if not is_number(probability) or not 0 <= probability < 1:
         raise EnvironmentSpecError(
-            f"probability: expected a probability of restarting in [0, 1), got {probability}"
+            f"{name}: expected a probability of restarting in [0, 1), got {probability!r}"
         )
 
 
@@ -104,7 +113,7 @@ class Restart(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     Parameters
     ----------
     env
-        Any Gymnasium environment.
+        Any Gymnasium environment; a time limit around it, from `gymnasium.make`, is taken off.
     probability
         Probability in [0, 1) that a step which does not terminate leads to a fresh start all the
         same: how a game that never terminates becomes ergodic.
@@ -123,6 +132,9 @@ class Restart(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     def __init__(self, env: gymnasium.Env[Any, Any], *, probability: float = 0.0) -> None:
         check_restart(probability)
         RecordConstructorArgs.__init__(self, probability=probability)
+        # A time limit of the game is none of the infinite world.
+        while isinstance(env, TimeLimit):
+            env = env.env
         gymnasium.Wrapper.__init__(self, env)
         self.probability = probability
 
@@ -156,7 +168,8 @@ class Restart(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         world = through_transparent(self.env)
         if isinstance(world, TabularEnv):
             return world.outcomes, world.initial_distribution
-        table = getattr(world, "P", None)
+        # Whether a fickle passenger changes their mind depends on the past: `P` leaves it out.
+        table = None if getattr(world, "fickle_passenger", False) else getattr(world, "P", None)
         initial_distribution = getattr(world, "initial_state_distrib", None)
         if table is None or initial_distribution is None:
             raise EnvironmentSpecError(

@@ -60,4 +60,6 @@ class RiverSwim(TableEnv):
             reward=reward,
             terminated=np.zeros(shape, dtype=bool),
         )
-        super().__init__(compact(outcomes), np.eye(n_states)[0], render_mode=render_mode)
+        start = np.zeros(n_states)
+        start[0] = 1.0
+        super().__init__(compact(outcomes), start, render_mode=render_mode)

@@ -263,6 +263,27 @@ def outcomes_of_toy_text(
     return Outcomes(probability, next_state, reward, terminated)
 
 
+def is_number(value: object) -> bool:
+    """Whether a value is a real number (and no flag), so that it can be held against bounds."""
+    return isinstance(value, int | float | np.number) and not isinstance(value, bool)
+
+
+def probability_array(name: str, values: object) -> Float[np.ndarray, "*shape"]:
+    """Copy probabilities into a float64 array.
+
+    Raises
+    ------
+    EnvironmentSpecError
+        They are no numbers, or rows differ in length.
+    """
+    try:
+        return np.array(values, dtype=np.float64)
+    except (TypeError, ValueError) as cause:
+        raise EnvironmentSpecError(
+            f"{name}: expected numbers in rows of one length, got {values!r}"
+        ) from cause
+
+
 def through_transparent(env: gymnasium.Env[Any, Any]) -> gymnasium.Env[Any, Any]:
     """Return the first layer of `env` that changes the Markov decision process, or its core."""
     layer = env

@@ -7,6 +7,15 @@ import numpyro
 _ = numpyro.__version__
 
 from bayesdice_ppl.models.gradients import StopScore, reverse_gradient
-from bayesdice_ppl.models.linear import Coordinates, Start, guide, model
+from bayesdice_ppl.models.linear import Coordinates, Start, guide, model, ratio_of, weight_of
 
-__all__ = ["Coordinates", "Start", "StopScore", "guide", "model", "reverse_gradient"]
+__all__ = [
+    "Coordinates",
+    "Start",
+    "StopScore",
+    "guide",
+    "model",
+    "ratio_of",
+    "reverse_gradient",
+    "weight_of",
+]

@@ -15,17 +15,24 @@ guide's coordinates hold one, factor factor'.
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpyro
 import numpyro.distributions as dist
 from jaxtyping import Array, Float
 from numpyro.distributions import constraints
 
+from bayesdice_ppl import surrogates
 from bayesdice_ppl.constraint import ChanceConstraint
 from bayesdice_ppl.models.gradients import StopScore, reverse_gradient
 from bayesdice_ppl.moments import Moments
+from bayesdice_ppl.surrogates import Surrogate
+
+_SOFTPLUS_OF_ONE = math.log(math.e - 1.0)
+"""Where the softplus is 1."""
 
 
 class Coordinates(NamedTuple):
@@ -66,12 +73,43 @@ def start_direction(coordinates: Coordinates) -> Float[Array, " L"]:
     return jnp.where(last >= 0.0, jnp.ones_like(last), -jnp.ones_like(last))
 
 
+def ratio_of(weights: Float[Array, "*b P"], link: str) -> Float[Array, "*b P"]:
+    """The ratio that belongs to the weights.
+
+    Parameters
+    ----------
+    weights
+        Latent numbers, shape (..., P), around 1.
+    link
+        ``"identity"``, or ``"softplus"``: log(1 + exp(w - 1 + log(e - 1))), which is 1 at weight 1.
+
+    Returns
+    -------
+    Array
+        Shape (..., P).
+    """
+    if link == "identity":
+        return weights
+    return jax.nn.softplus(weights - 1.0 + _SOFTPLUS_OF_ONE)
+
+
+def weight_of(ratio: Float[Array, "*b P"], link: str) -> Float[Array, "*b P"]:
+    """The weights that belong to a positive ratio, shape (..., P): the inverse of `ratio_of`."""
+    if link == "identity":
+        return ratio
+    # log(exp(r) - 1), without overflow.
+    return ratio + jnp.log(-jnp.expm1(-ratio)) + 1.0 - _SOFTPLUS_OF_ONE
+
+
 def model(
     moments: Moments,
     constraint: ChanceConstraint,
     *,
     inner: str = "guide",
     value_constraint: bool = True,
+    surrogate: Surrogate = surrogates.markov(),  # noqa: B008  an immutable NamedTuple
+    level: float | Float[Array, ""] | None = None,
+    link: str = "identity",
 ) -> None:
     """Prior and factor.
 
@@ -87,9 +125,17 @@ def model(
     value_constraint
         False: the value is the deterministic sum of ratio times reward, as in the paper, and the
         noise of the rewards does not enter.
+    surrogate
+        What stands in for P(ell > epsilon); a level that it fits is the parameter ``level``.
+    level
+        Where a fitted level starts, by default where the surrogate says.
+    link
+        ``"identity"``: the weights are the ratio; ``"softplus"``: the ratio is their softplus, and
+        never negative (see `ratio_of`).
     """
     mean, scale = moments.prior_mean, moments.prior_scale
-    weights = numpyro.sample("zeta", dist.Normal(mean[:-1], scale[:-1]).to_event(1))
+    latent = numpyro.sample("zeta", dist.Normal(mean[:-1], scale[:-1]).to_event(1))
+    weights = ratio_of(latent, link)
     if value_constraint:
         value = numpyro.sample("value", dist.Normal(mean[-1], scale[-1]))
     else:
@@ -105,7 +151,15 @@ def model(
     else:
         loss = constraint.penalty.value(residual)
     numpyro.deterministic("loss", loss)
-    numpyro.factor("chance_constraint", -constraint.price * loss)
+    at = jnp.asarray(surrogate.start if level is None else level, mean.dtype)
+    if surrogate.fitted:
+        low, high = surrogate.levels
+        between = constraints.interval(low, high)
+        bounds = between if math.isfinite(high) else constraints.greater_than(low)
+        # In the model, as it is no part of q: it descends with q, since the bound is its infimum.
+        at = numpyro.param("level", at, constraint=bounds)
+    cost = surrogate.cost(loss / constraint.epsilon, at)
+    numpyro.factor("chance_constraint", -constraint.price * constraint.epsilon * cost)
 
 
 def guide(
@@ -116,6 +170,7 @@ def guide(
     inner: str = "guide",
     value_constraint: bool = True,
     start: Start = Start(),  # noqa: B008  an immutable NamedTuple
+    **_: object,
 ) -> None:
     """Full-covariance Gaussian over (zeta, value), and multipliers affine in them.
 
@@ -130,6 +185,8 @@ def guide(
         The coordinates it moves in; any will do, good ones converge sooner.
     start
         Where it starts.
+    **_
+        The model's other settings, which change nothing here.
     """
     size = coordinates.center.shape[0]
     center, factor = coordinates

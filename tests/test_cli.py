@@ -332,6 +332,12 @@ def test_simulated_taxi_files_can_be_checked(tmp_path, monkeypatch, capsys):
     )  # fmt: skip
     assert code == 0, out.err
     assert "-0.11616" in out.out  # alpha = 0.95, solved exactly
+    code, out = run(
+        "check", logs, "--policies", candidates, "--gamma", "0.99",
+        monkeypatch=monkeypatch, capsys=capsys,
+    )  # fmt: skip
+    assert code in (0, 3), out.err
+    assert "unlogged steps" in out.out
 
 
 @pytest.mark.parametrize(("world", "said"), [("cartpole", "standard error"), ("reacher", "-0.1")])

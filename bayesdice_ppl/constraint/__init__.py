@@ -13,12 +13,21 @@ from bayesdice_ppl.constraint.chance import (
     residual_rank,
 )
 from bayesdice_ppl.constraint.covariance import residual_covariance, start_weight
-from bayesdice_ppl.constraint.penalties import Mahalanobis, Penalty, Squared, mahalanobis
+from bayesdice_ppl.constraint.penalties import (
+    Huber,
+    Mahalanobis,
+    Penalty,
+    Power,
+    Squared,
+    mahalanobis,
+)
 
 __all__ = [
     "ChanceConstraint",
+    "Huber",
     "Mahalanobis",
     "Penalty",
+    "Power",
     "Price",
     "Squared",
     "chance_price",

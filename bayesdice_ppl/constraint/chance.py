@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from bayesdice_ppl.constraint.penalties import Mahalanobis, Squared
+from bayesdice_ppl.constraint.penalties import Penalty
 from bayesdice_ppl.errors import SettingsError
 from bayesdice_ppl.moments import Cells, Moments
 
@@ -39,10 +39,13 @@ class ChanceConstraint(NamedTuple):
         f and its conjugate.
     price
         lambda / epsilon, scalar.
+    epsilon
+        Bound that ell is held against, scalar; Markov's surrogate needs its price alone.
     """
 
-    penalty: Mahalanobis | Squared
+    penalty: Penalty
     price: Float[Array, ""]
+    epsilon: Float[Array, ""]
 
 
 def live_rows(cells: Cells, moments: Moments) -> tuple[Float[Array, " R"], Float[Array, " R"]]:

@@ -17,6 +17,7 @@ import numpy as np
 from bayesdice_ppl.belief import SupportWarning, belief_settings, read_array
 from bayesdice_ppl.errors import BeliefError
 from bayesdice_ppl.logs import Logs
+from bayesdice_ppl.penalties import penalty_choice
 from bayesdice_ppl.policies import ContinuousPolicy, Policy, TabularPolicy
 
 if TYPE_CHECKING:
@@ -213,6 +214,12 @@ def _self_check(belief: DataTree, logs: Logs) -> Check:
 def _against_exact(
     belief: DataTree, logs: Logs, policies: Mapping[str, Policy | ContinuousPolicy]
 ) -> Check:
+    if not _has_closed_form(belief):
+        return Check(
+            "svi against closed form",
+            None,
+            "this penalty, surrogate or link has none; hold it against inference='nuts'.",
+        )
     exact = _refit(belief, logs, policies)
     sd = read_array(exact, "constant_data/guide_sd")
     mean = read_array(exact, "constant_data/guide_mean")
@@ -237,7 +244,17 @@ def _refit(
     kept = {
         name: value
         for name, value in settings.items()
-        if name not in ("inference", "svi", "draws", "preset")
+        if name not in ("inference", "svi", "nuts", "draws", "preset")
     }
+    engine = "exact" if _has_closed_form(belief) else "svi"
     # The closed form is not drawn at random; the few draws that `fit` makes are not used.
-    return fit(logs, policies, rng_key=jax.random.key(0), inference="exact", draws=2, **kept)
+    return fit(logs, policies, rng_key=jax.random.key(0), inference=engine, draws=2, **kept)
+
+
+def _has_closed_form(belief: DataTree) -> bool:
+    settings = belief_settings(belief)
+    return (
+        penalty_choice(settings["penalty"]).quadratic
+        and settings.get("surrogate", "markov") == "markov"
+        and settings.get("link", "identity") == "identity"
+    )

@@ -3,7 +3,9 @@
 from bayesdice_ppl.inference.draws import Draws, draw, split_key
 from bayesdice_ppl.inference.engine import Candidates, Problem, Solution, prepare, solve
 from bayesdice_ppl.inference.exact import GaussianPosterior, exact_posterior
+from bayesdice_ppl.inference.mcmc import NutsSettings, run_nuts
 from bayesdice_ppl.inference.pilot import Pilot, run_pilot
+from bayesdice_ppl.inference.price import search_price
 from bayesdice_ppl.inference.settings import FitSettings, make_settings
 from bayesdice_ppl.inference.svi import SviSettings, run_svi
 
@@ -12,6 +14,7 @@ __all__ = [
     "Draws",
     "FitSettings",
     "GaussianPosterior",
+    "NutsSettings",
     "Pilot",
     "Problem",
     "Solution",
@@ -20,8 +23,10 @@ __all__ = [
     "exact_posterior",
     "make_settings",
     "prepare",
+    "run_nuts",
     "run_pilot",
     "run_svi",
+    "search_price",
     "solve",
     "split_key",
 ]

@@ -24,6 +24,7 @@ from bayesdice_ppl.inference.copula import (
 from bayesdice_ppl.inference.engine import Candidates, Problem, Solution
 from bayesdice_ppl.inference.exact import GaussianPosterior
 from bayesdice_ppl.inference.settings import FitSettings
+from bayesdice_ppl.models import ratio_of
 from bayesdice_ppl.moments import Moments
 
 
@@ -61,16 +62,30 @@ def draw(
     key_draws, key_ranks = split_key(rng_key)
     n_policies = candidates.target.shape[0]
     mean, factor = (np.asarray(array) for array in solution.posterior)
+    df = np.asarray(problem.pilots.degrees_of_freedom)
     with jax.enable_x64(True):
-        one = (settings.draws, factor.shape[2])
-        shape = one if settings.joint else (n_policies, *one)
-        normal = np.asarray(jax.random.normal(key_draws, shape, factor.dtype))
-        df = np.asarray(problem.pilots.degrees_of_freedom)
-        value = _student_values(normal, mean[:, -1], factor[:, -1], df)
+        if solution.sampled is None:
+            one = (settings.draws, factor.shape[2])
+            shape = one if settings.joint else (n_policies, *one)
+            normal = np.asarray(jax.random.normal(key_draws, shape, factor.dtype))
+            score = _scores(normal, factor[:, -1])
+            latent = None
+        else:
+            latent = solution.sampled.reshape(n_policies, -1, mean.shape[1])
+            normal = None
+            sd = np.sqrt(np.sum(factor[:, -1] ** 2, axis=1))
+            score = ((latent[:, :, -1] - mean[:, -1:]) / np.where(sd > 0.0, sd, 1.0)[:, None]).T
+        value = _student_values(score, mean[:, -1], factor[:, -1], df)
         found = _draws(
-            problem._replace(prices=()), solution.posterior, normal, value, settings.joint
+            problem._replace(prices=()),
+            solution.posterior,
+            normal,
+            latent,
+            value,
+            settings.link,
+            settings.value_constraint,
         )
-        loss, weight = (np.asarray(array) for array in found)
+        value, loss, weight = (np.asarray(array) for array in found)
         if not settings.joint:
             return Draws(value, loss, weight, np.eye(n_policies))
         # One column of the copula for each distinct candidate: equal ones share it exactly.
@@ -106,45 +121,66 @@ def split_key(rng_key: PRNGKeyArray) -> tuple[PRNGKeyArray, PRNGKeyArray]:
     return first, second
 
 
+def _scores(
+    normal: Float[np.ndarray, "*N S L"], factor: Float[np.ndarray, "N L"]
+) -> Float[np.ndarray, "S N"]:
+    """Standard normal score of each draw's value."""
+    sd = np.sqrt(np.sum(factor**2, axis=1))
+    unit = factor / np.where(sd > 0.0, sd, 1.0)[:, None]
+    return normal @ unit.T if normal.ndim == 2 else np.einsum("nsl,nl->sn", normal, unit)
+
+
 def _student_values(
-    normal: Float[np.ndarray, "*N S L"],
+    score: Float[np.ndarray, "S N"],
     mean: Float[np.ndarray, " N"],
     factor: Float[np.ndarray, "N L"],
     df: Float[np.ndarray, " N"],
 ) -> Float[np.ndarray, "S N"]:
-    """Values of the draws: each normal draw of the value, at its own quantile of Student's t."""
+    """Values of the draws: each draw's value, at its own quantile of Student's t."""
     from scipy.special import ndtr, stdtrit
 
     sd = np.sqrt(np.sum(factor**2, axis=1))
-    unit = factor / np.where(sd > 0.0, sd, 1.0)[:, None]
-    score = normal @ unit.T if normal.ndim == 2 else np.einsum("nsl,nl->sn", normal, unit)
     # From the lower tail, where probabilities keep their precision.
     return mean + sd * np.copysign(stdtrit(df, ndtr(-np.abs(score))), score)
 
 
-@partial(jax.jit, static_argnames="shared")
+@partial(jax.jit, static_argnames=("link", "value_constraint"))
 def _draws(
-    problem: Problem, posterior: GaussianPosterior, normal: Array, value: Array, shared: bool
-) -> tuple[Array, Array]:
+    problem: Problem,
+    posterior: GaussianPosterior,
+    normal: Array | None,
+    latent: Array | None,
+    value: Array,
+    link: str,
+    value_constraint: bool,
+) -> tuple[Array, Array, Array]:
     def one(
         moments: Moments,
         constraint: ChanceConstraint,
         posterior: GaussianPosterior,
-        normal: Array,
+        normal: Array | None,
+        latent: Array | None,
         value: Array,
-    ) -> tuple[Array, Array]:
+    ) -> tuple[Array, Array, Array]:
         mean, factor = posterior
-        weights = mean[:-1] + normal @ factor[:-1].T
+        if latent is None:
+            latent = mean + jnp.asarray(normal) @ factor.T
         # A value in its heavier tail takes the weights along, as far as they vary with it: the
         # draw stays as likely a solution of the constraints as its Gaussian origin was.
-        stretch = value - (mean[-1] + normal @ factor[-1])
+        stretch = value - latent[:, -1]
         variance = jnp.sum(factor[-1] ** 2)
         slope = factor[:-1] @ factor[-1] / jnp.where(variance > 0.0, variance, 1.0)
-        weights = weights + stretch[:, None] * slope
-        residual = weights @ moments.matrix[:, :-1].T + value[:, None] * moments.matrix[:, -1]
+        weights = ratio_of(latent[:, :-1] + stretch[:, None] * slope, link)
+        by_reward = moments.matrix[:, :-1]
+        if link != "identity" and not value_constraint:
+            # Not affine in the latent numbers: what the Gaussian says of it does not hold.
+            value = weights @ by_reward[-1] + moments.offset[-1]
+        residual = weights @ by_reward.T + value[:, None] * moments.matrix[:, -1]
         loss = constraint.penalty.value(residual + moments.offset)
-        return loss, weights * moments.active
+        return value, loss, weights * moments.active
 
-    return jax.vmap(one, in_axes=(0, 0, 0, None if shared else 0, 1), out_axes=1)(
-        problem.moments, problem.constraint, posterior, normal, value
+    shared = None if normal is None or normal.ndim == 2 else 0
+    several = None if latent is None else 0
+    return jax.vmap(one, in_axes=(0, 0, 0, shared, several, 1), out_axes=1)(
+        problem.moments, problem.constraint, posterior, normal, latent, value
     )

@@ -8,29 +8,31 @@ them. `prepare` gives the problem that the NumPyro program of `bayesdice_ppl.mod
 from __future__ import annotations
 
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from bayesdice_ppl import penalties
 from bayesdice_ppl.constraint import (
     ChanceConstraint,
     Price,
-    Squared,
     chance_price,
     invertible,
     live_rows,
-    mahalanobis,
     residual_rank,
 )
-from bayesdice_ppl.inference.exact import GaussianPosterior, exact_posterior
+from bayesdice_ppl.inference.exact import GaussianPosterior, exact_posterior, square_root
+from bayesdice_ppl.inference.mcmc import NutsSettings, run_nuts
 from bayesdice_ppl.inference.pilot import Pilot, run_pilot
-from bayesdice_ppl.inference.settings import FitSettings
-from bayesdice_ppl.inference.svi import SviSettings, flat_coordinates, run_svi
-from bayesdice_ppl.models import Coordinates
+from bayesdice_ppl.inference.settings import FitSettings, affine_multipliers
+from bayesdice_ppl.inference.svi import SviSettings, flat_coordinates, run_svi, through_link
+from bayesdice_ppl.models import Coordinates, ratio_of
 from bayesdice_ppl.moments import Cells, Moments, MomentSettings, build_moments
+from bayesdice_ppl.penalties import PenaltyChoice
+from bayesdice_ppl.surrogates import Surrogate
 
 # For what runs once and spends its time in LAPACK: optimizing the code around it takes longer
 # than it saves.
@@ -87,21 +89,35 @@ class Solution(NamedTuple):
         Shape (N, steps); no steps in closed form.
     drift
         How far SVI still moved in its last window, shape (N, 2); see `SviResult`.
+    level
+        The surrogate's level, shape (N,).
+    sampled
+        What NUTS drew, (N, chains, draws, P + 1), of which the posterior above is the mean and
+        the covariance; None of the other engines.
+    diverging
+        Share of NUTS's trajectories that diverged, shape (N,).
     """
 
     posterior: GaussianPosterior
-    elbo: Float[np.ndarray, "N steps"]
-    drift: Float[np.ndarray, "N 2"]
+    elbo: Float[Any, "N steps"]
+    drift: Float[Any, "N 2"]
+    level: Float[Any, " N"]
+    sampled: Float[Any, "N chains draws K"] | None
+    diverging: Float[Any, " N"]
 
 
 class _Engine(NamedTuple):
     """The settings that a compiled stage depends on: others must not compile it again."""
 
     inference: str
-    penalty: str
+    penalty: PenaltyChoice
+    surrogate: Surrogate
+    link: str
     inner: str | None
     value_constraint: bool
     svi: SviSettings
+    nuts: NutsSettings
+    draws: int
 
 
 def prepare(cells: Cells, candidates: Candidates, settings: FitSettings) -> Problem:
@@ -123,19 +139,26 @@ def prepare(cells: Cells, candidates: Candidates, settings: FitSettings) -> Prob
                 # Without the value constraint its row is no part of the residual.
                 residual_rank(covariance[:live, :live]),
                 xi=settings.xi,
-                lam=settings.lam,
+                lam=None if isinstance(settings.lam, str) else settings.lam,
                 epsilon=settings.epsilon,
             )
             for covariance in np.asarray(pilots.covariance)
         )
         price = jnp.asarray([p.lam / p.epsilon for p in prices])
+        bound = jnp.asarray([p.epsilon for p in prices])
         constraint, coordinates = _constraints(
-            cells, moments, pilots, price, settings.penalty, settings.value_constraint
+            cells,
+            moments,
+            pilots,
+            (price, bound),
+            settings.penalty,
+            settings.link,
+            settings.value_constraint,
         )
     return Problem(cells, moments, constraint, coordinates, pilots, prices)
 
 
-_STATIC = ("settings", "by_episode", "small_sample", "penalty", "value_constraint")
+_STATIC = ("settings", "by_episode", "small_sample", "penalty", "link", "value_constraint")
 
 
 @partial(jax.jit, static_argnames=_STATIC[:3], compiler_options=_QUICK)
@@ -161,23 +184,26 @@ def _constraints(
     cells: Cells,
     moments: Moments,
     pilots: Pilot,
-    price: Array,
-    penalty: str,
+    prices: tuple[Array, Array],
+    penalty: PenaltyChoice,
+    link: str,
     value_constraint: bool,
 ) -> tuple[ChanceConstraint, Coordinates]:
-    def one(moments: Moments, pilot: Pilot, price: Array) -> tuple[ChanceConstraint, Coordinates]:
+    def one(
+        moments: Moments, pilot: Pilot, price: Array, epsilon: Array
+    ) -> tuple[ChanceConstraint, Coordinates]:
         rows, mean_square = live_rows(cells, moments)
         if not value_constraint:
             rows = rows.at[-1].set(0.0)
         metric = invertible(pilot.covariance, rows, mean_square)
-        tight = penalty == "mahalanobis"
-        made = mahalanobis(metric, rows) if tight else Squared(rows)
+        tight = penalty == penalties.mahalanobis()
         coordinates = flat_coordinates(
             moments, metric, rows, price, tight=tight, value_constraint=value_constraint
         )
-        return ChanceConstraint(made, price), coordinates
+        coordinates = through_link(coordinates, link, value_constraint=value_constraint)
+        return ChanceConstraint(penalty.build(metric, rows), price, epsilon), coordinates
 
-    return jax.vmap(one)(moments, pilots, price)
+    return jax.vmap(one)(moments, pilots, *prices)
 
 
 def solve(problem: Problem, rng_key: PRNGKeyArray, settings: FitSettings) -> Solution:
@@ -196,30 +222,72 @@ def solve(problem: Problem, rng_key: PRNGKeyArray, settings: FitSettings) -> Sol
     engine = _Engine(*(getattr(settings, name) for name in _Engine._fields))
     if engine.inner is None:
         wide = problem.moments.matrix.shape[-2] > GUIDE_FEATURES
-        engine = engine._replace(inner="exact" if wide else "guide")
+        affine = affine_multipliers(settings)
+        engine = engine._replace(inner="guide" if affine and not wide else "exact")
+    # Only NUTS's compiled function depends on how many draws are kept.
+    if engine.inference == "nuts":
+        engine = engine._replace(draws=settings.draws // settings.nuts.chains)
+    else:
+        engine = engine._replace(draws=0, nuts=NutsSettings())
     with jax.enable_x64(True):
-        solved = _solve(problem._replace(prices=()), rng_key, engine)
-        posterior, elbo, drift = jax.block_until_ready(solved)
-        return Solution(posterior, np.asarray(elbo), np.asarray(drift))
+        return jax.tree.map(np.asarray, _solve(problem._replace(prices=()), rng_key, engine))
 
 
 @partial(jax.jit, static_argnames="engine")
-def _solve(
-    problem: Problem, rng_key: PRNGKeyArray, engine: _Engine
-) -> tuple[GaussianPosterior, Array, Array]:
+def _solve(problem: Problem, rng_key: PRNGKeyArray, engine: _Engine) -> Solution:
+    arguments = (problem.moments, problem.constraint, problem.coordinates)
+    shared: dict[str, Any] = {
+        "rng_key": rng_key,
+        "value_constraint": engine.value_constraint,
+        "surrogate": engine.surrogate,
+        "link": engine.link,
+    }
+    n_policies = problem.moments.matrix.shape[0]
+    nothing = Solution(
+        posterior=GaussianPosterior(jnp.zeros(0), jnp.zeros(0)),
+        elbo=jnp.zeros((n_policies, 0)),
+        drift=jnp.zeros((n_policies, 2)),
+        level=jnp.full(n_policies, engine.surrogate.start),
+        sampled=None,
+        diverging=jnp.zeros(n_policies),
+    )
     if engine.inference == "svi":
-        fit = partial(
-            run_svi,
-            rng_key=rng_key,
-            settings=engine.svi,
-            inner=engine.inner or "guide",
-            value_constraint=engine.value_constraint,
+        fit: Any = partial(run_svi, settings=engine.svi, inner=engine.inner or "guide", **shared)
+        found = jax.vmap(fit)(*arguments)
+        return nothing._replace(**found._asdict())
+    if engine.inference == "nuts":
+        sample: Any = partial(run_nuts, settings=engine.nuts, draws=engine.draws, **shared)
+        drawn = jax.vmap(sample)(*arguments)
+        latent = drawn.latent
+        if not engine.value_constraint:
+            latent = jax.vmap(partial(with_implied_values, link=engine.link))(
+                problem.moments, latent
+            )
+        return nothing._replace(
+            posterior=jax.vmap(_moments_of)(latent),
+            sampled=latent,
+            diverging=drawn.diverging.mean(axis=(1, 2)),
         )
-        return jax.vmap(fit)(problem.moments, problem.constraint, problem.coordinates)
     covariance = problem.pilots.covariance
-    if engine.penalty == "squared":
+    if engine.penalty == penalties.squared():
         covariance = jnp.broadcast_to(jnp.eye(covariance.shape[-1]), covariance.shape)
     exact = partial(exact_posterior, value_constraint=engine.value_constraint)
-    posterior = jax.vmap(exact)(problem.moments, covariance, problem.constraint.price)
-    n_policies = covariance.shape[0]
-    return posterior, jnp.zeros((n_policies, 0)), jnp.zeros((n_policies, 2))
+    return nothing._replace(
+        posterior=jax.vmap(exact)(problem.moments, covariance, problem.constraint.price)
+    )
+
+
+def _moments_of(latent: Float[Array, "chains draws K"]) -> GaussianPosterior:
+    """Mean and a root of the covariance of draws."""
+    flat = latent.reshape(-1, latent.shape[-1])
+    mean = flat.mean(axis=0)
+    centered = flat - mean
+    return GaussianPosterior(mean, square_root(centered.T @ centered / (flat.shape[0] - 1)))
+
+
+def with_implied_values(
+    moments: Moments, latent: Float[Array, "*b P"], *, link: str
+) -> Float[Array, "*b K"]:
+    """Append the value that each draw's ratio implies, mean_i zeta_i sigma(r_i)."""
+    value = ratio_of(latent, link) @ moments.matrix[-1, :-1] + moments.offset[-1]
+    return jnp.concatenate([latent, value[..., None]], axis=-1)

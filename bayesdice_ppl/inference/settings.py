@@ -5,14 +5,17 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
+from bayesdice_ppl import penalties, surrogates
 from bayesdice_ppl.errors import SettingsError
+from bayesdice_ppl.inference.mcmc import NutsSettings
 from bayesdice_ppl.inference.svi import SviSettings
 from bayesdice_ppl.moments import MomentSettings
+from bayesdice_ppl.penalties import PenaltyChoice, penalty_choice
+from bayesdice_ppl.surrogates import Surrogate, surrogate_choice
 
 CHOICES = {
-    "inference": ("svi", "exact"),
-    "penalty": ("mahalanobis", "squared"),
-    "surrogate": ("markov",),
+    "inference": ("svi", "exact", "nuts"),
+    "link": ("identity", "softplus"),
     "inner": ("guide", "exact"),
     "on_termination": ("restart", "absorb"),
     "cluster": ("transition", "episode"),
@@ -20,7 +23,7 @@ CHOICES = {
 FLAGS = ("joint", "small_sample", "value_constraint")
 PRESETS: dict[str, dict[str, Any]] = {
     "paper": {
-        "penalty": "squared",
+        "penalty": penalties.squared(),
         "value_constraint": False,
         "joint": False,
         "small_sample": False,
@@ -36,14 +39,16 @@ class FitSettings(NamedTuple):
     gamma
         Discount in [0, 1]; 1 is the average reward, 0 a bandit.
     inference
-        ``"svi"``, or ``"exact"`` for the closed form.
+        ``"svi"``; ``"exact"`` for the closed form; ``"nuts"`` for draws from the model itself.
     penalty
-        ``"mahalanobis"`` (calibrated) or ``"squared"`` (the paper's).
+        Which penalty; `mahalanobis` is the calibrated one, `squared` the paper's.
     surrogate
-        ``"markov"``.
+        What stands in for P(ell > epsilon).
+    link
+        ``"identity"``, or ``"softplus"`` for ratios that are never negative.
     inner
         ``"guide"``: multipliers are fitted by SVI; ``"exact"``: their closed form is used; None:
-        the guide up to 512 features.
+        the guide up to 512 features, where the best multipliers are affine.
     on_termination
         ``"restart"`` or ``"absorb"``.
     cluster
@@ -55,34 +60,37 @@ class FitSettings(NamedTuple):
     value_constraint
         Whether the noise of the rewards enters.
     lam, epsilon, xi
-        The chance constraint; None: epsilon = chi2_{r, xi} / (2 n), lambda = n epsilon.
+        The chance constraint; None: epsilon = chi2_{r, xi} / (2 n), lambda = n epsilon. A lambda
+        of ``"search"`` is the least at which P_q(ell <= epsilon) >= xi.
     prior_sd, value_prior_sd
         Prior standard deviation of the ratio, and of the value in units of the reward's.
     draws
         Number S of posterior draws.
-    svi
-        How SVI optimizes.
+    svi, nuts
+        How SVI optimizes, and how NUTS samples.
     preset
         The preset that was asked for, or None.
     """
 
     gamma: float
     inference: str = "svi"
-    penalty: str = "mahalanobis"
-    surrogate: str = "markov"
+    penalty: PenaltyChoice = penalties.mahalanobis()
+    surrogate: Surrogate = surrogates.markov()
+    link: str = "identity"
     inner: str | None = None
     on_termination: str = "restart"
     cluster: str = "transition"
     joint: bool = True
     small_sample: bool = True
     value_constraint: bool = True
-    lam: float | None = None
+    lam: float | str | None = None
     epsilon: float | None = None
     xi: float = 0.95
     prior_sd: float = 10.0
     value_prior_sd: float = 10.0
     draws: int = 4000
     svi: SviSettings = SviSettings()
+    nuts: NutsSettings = NutsSettings()
     preset: str | None = None
 
     @property
@@ -93,7 +101,7 @@ class FitSettings(NamedTuple):
             self.on_termination == "restart",
             self.prior_sd,
             self.value_prior_sd,
-            centered=self.penalty == "mahalanobis" and self.value_constraint,
+            centered=self.penalty == penalties.mahalanobis() and self.value_constraint,
         )
 
     @property
@@ -120,13 +128,17 @@ def make_settings(*, gamma: float, preset: str | None = None, **given: Any) -> F
         A choice is unknown, out of range, or contradicts another.
     """
     chosen = {name: value for name, value in given.items() if value is not None}
+    if "penalty" in chosen:
+        chosen["penalty"] = penalty_choice(chosen["penalty"])
+    if "surrogate" in chosen:
+        chosen["surrogate"] = surrogate_choice(chosen["surrogate"])
     if preset is not None:
         if preset not in tuple(PRESETS):
             raise SettingsError(f"preset: expected one of {_listed(PRESETS)}, found {preset!r}.")
         for name, value in PRESETS[preset].items():
             if chosen.setdefault(name, value) != value:
                 raise SettingsError(
-                    f"preset={preset!r} means {name}={value!r}, but {name}={chosen[name]!r} was "
+                    f"preset={preset!r} means {name}={value}, but {name}={chosen[name]} was "
                     "given; leave one of them out."
                 )
     if not _is_number(gamma) or not 0.0 <= gamma <= 1.0:
@@ -151,13 +163,18 @@ def make_settings(*, gamma: float, preset: str | None = None, **given: Any) -> F
             raise SettingsError(f"{name}: expected True or False, found {chosen[name]!r}.")
     for name in ("prior_sd", "value_prior_sd", "lam", "epsilon", "xi"):
         number = chosen.get(name, 1.0)
+        if name == "lam" and number == "search":
+            continue
         if not (_is_number(number) and math.isfinite(number) and number > 0):
             raise SettingsError(f"{name}: expected a positive number, found {number!r}.")
     if not chosen.get("xi", 0.95) < 1.0:
         raise SettingsError(f"xi: expected a probability in (0, 1), found {chosen['xi']!r}.")
     if not isinstance(chosen.get("svi", SviSettings()), SviSettings):
         raise SettingsError(f"svi: expected an SviSettings, found {chosen['svi']!r}.")
+    if not isinstance(chosen.get("nuts", NutsSettings()), NutsSettings):
+        raise SettingsError(f"nuts: expected a NutsSettings, found {chosen['nuts']!r}.")
     settings = FitSettings(gamma=float(gamma), preset=preset, **chosen)
+    _check_engine(settings)
     rate = settings.svi.learning_rate
     if not (_is_number(rate) and math.isfinite(rate) and rate > 0):
         raise SettingsError(f"svi.learning_rate: expected a positive number, found {rate!r}.")
@@ -173,13 +190,66 @@ def make_settings(*, gamma: float, preset: str | None = None, **given: Any) -> F
             or number < (2 if name == "draws" else 1)
         ):
             raise SettingsError(f"{name}: expected a positive whole number, found {number!r}.")
-    if settings.penalty == "squared" or not settings.value_constraint:
+    if settings.penalty != penalties.mahalanobis() or not settings.value_constraint:
         if given.get("small_sample"):
             raise SettingsError(
                 "small_sample=True needs the Mahalanobis penalty with the value constraint."
             )
         settings = settings._replace(small_sample=False)
     return settings
+
+
+def affine_multipliers(settings: FitSettings) -> bool:
+    """Whether the best multipliers are affine in the latent numbers, as the guide's are.
+
+    They are where the ratio is linear, f is a square, and the loss is paid for as it is.
+    """
+    return (
+        settings.penalty.quadratic
+        and settings.surrogate == surrogates.markov()
+        and settings.link == "identity"
+    )
+
+
+def _check_engine(settings: FitSettings) -> None:
+    """Refuse what the engine cannot do, and say which one can."""
+    if settings.inference == "exact":
+        for name, holds in (
+            (f"the penalty {settings.penalty}", settings.penalty.quadratic),
+            (f"the surrogate {settings.surrogate}", settings.surrogate == surrogates.markov()),
+            (f"the link {settings.link}", settings.link == "identity"),
+        ):
+            if not holds:
+                raise SettingsError(
+                    f"inference='exact': {name} has no closed form; use 'svi' or 'nuts'."
+                )
+    if settings.inner == "guide" and not affine_multipliers(settings):
+        raise SettingsError(
+            "inner='guide': its multipliers are affine, and the best ones are so only with a "
+            "quadratic penalty, Markov's surrogate and the identity link; use inner='exact'."
+        )
+    if settings.inference == "nuts":
+        if settings.surrogate.fitted:
+            raise SettingsError(
+                f"inference='nuts' draws from q and fits no level: give the surrogate one, such as "
+                f"{settings.surrogate}(0.5), or use 'svi'."
+            )
+        if settings.inner == "guide":
+            raise SettingsError(
+                "inference='nuts' has no guide: the multipliers are at their maximum "
+                "(inner='exact')."
+            )
+        for name, least in (("chains", 2), ("warmup", 1), ("max_tree_depth", 1)):
+            number = getattr(settings.nuts, name)
+            if not isinstance(number, int) or isinstance(number, bool) or number < least:
+                raise SettingsError(
+                    f"nuts.{name}: expected a whole number of at least {least}, found {number!r}."
+                )
+        if settings.draws < 2 * settings.nuts.chains:
+            raise SettingsError(
+                f"draws: expected at least 2 for each of {settings.nuts.chains} chains, found "
+                f"{settings.draws}."
+            )
 
 
 def _is_number(value: Any) -> bool:

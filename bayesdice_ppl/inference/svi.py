@@ -15,15 +15,18 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from bayesdice_ppl import surrogates
 from bayesdice_ppl.constraint import ChanceConstraint
 from bayesdice_ppl.inference.exact import GaussianPosterior, with_implied_value
 from bayesdice_ppl.inference.gain import condition
-from bayesdice_ppl.models import Coordinates, Start
+from bayesdice_ppl.models import Coordinates, Start, weight_of
 from bayesdice_ppl.moments import Moments
+from bayesdice_ppl.surrogates import Surrogate
 
 _TIGHT = 0.05
 _JITTER = 1e-10
 _WIDE = 20.0
+_LIFT, _LEAST_RATIO = 0.5, 1e-3
 _STEPS, _STEPS_PER_LATENT = 500, 4
 
 
@@ -67,11 +70,14 @@ class SviResult(NamedTuple):
     drift
         How far the value's mean (in its sds) and sd (relative) moved in the last window, shape
         (2,): not small means not converged.
+    level
+        The surrogate's level, scalar.
     """
 
     posterior: GaussianPosterior
     elbo: Float[Array, " steps"]
     drift: Float[Array, " 2"]
+    level: Float[Array, ""]
 
 
 def flat_coordinates(
@@ -134,6 +140,35 @@ def flat_coordinates(
     return Coordinates(found.mean, jnp.linalg.cholesky(spread + jnp.diag(jitter)))
 
 
+def through_link(
+    coordinates: Coordinates, link: str, *, value_constraint: bool = True
+) -> Coordinates:
+    """Carry coordinates of the ratio over to the weights behind a link, to first order.
+
+    A ratio near zero is a weight far below it, where the softplus is flat: in the ratio's own
+    units it would be hundreds of steps away.
+
+    Parameters
+    ----------
+    coordinates
+        Of the ratio and, with the value constraint, the value.
+    link
+        As for `bayesdice_ppl.models.ratio_of`.
+    value_constraint
+        Whether the last coordinate is the value, which has no link.
+    """
+    if link == "identity":
+        return coordinates
+    center, factor = coordinates
+    sd = jnp.sqrt(jnp.sum(factor**2, axis=1))
+    # What may be zero is placed half a standard deviation above it, where there is a slope.
+    ratio = jnp.maximum(center, jnp.maximum(_LIFT * sd, _LEAST_RATIO))
+    is_value = jnp.arange(center.shape[0]) == center.shape[0] - (1 if value_constraint else 0)
+    slope = 1.0 / -jnp.expm1(-ratio)
+    moved = jnp.where(is_value, center, weight_of(ratio, link))
+    return Coordinates(moved, factor * jnp.where(is_value, 1.0, slope)[:, None])
+
+
 def run_svi(
     moments: Moments,
     constraint: ChanceConstraint,
@@ -143,6 +178,8 @@ def run_svi(
     *,
     inner: str = "guide",
     value_constraint: bool = True,
+    surrogate: Surrogate = surrogates.markov(),  # noqa: B008  an immutable NamedTuple
+    link: str = "identity",
 ) -> SviResult:
     """Fit the guide to one policy; `jax.vmap` over the leading axis fits them all at once.
 
@@ -154,7 +191,7 @@ def run_svi(
         Key of the optimizer's draws.
     settings
         Steps, rate, particles, start.
-    inner, value_constraint
+    inner, value_constraint, surrogate, link
         As for `bayesdice_ppl.models.model`.
     """
     import optax
@@ -163,7 +200,11 @@ def run_svi(
 
     from bayesdice_ppl.models import guide, model
 
-    options: dict[str, Any] = {"inner": inner, "value_constraint": value_constraint}
+    options: dict[str, Any] = {
+        "inner": inner,
+        "value_constraint": value_constraint,
+        "link": link,
+    }
     n_latent = coordinates.center.shape[0]
     steps = settings.steps or max(_STEPS, _STEPS_PER_LATENT * n_latent)
     # Adam moves every entry of a matrix at its rate, so a step's length grows with the number of
@@ -171,6 +212,7 @@ def run_svi(
     shrink = min(1.0, _WIDE / n_latent)
     rates = dict.fromkeys(("loc", "beta_level"), settings.learning_rate)
     rates |= dict.fromkeys(("scale_tril", "beta_slope"), settings.learning_rate * shrink)
+    rates["level"] = settings.learning_rate
     adam = {
         name: optax.adam(optax.cosine_decay_schedule(rate, steps), b1=0.9, b2=0.99)
         for name, rate in rates.items()
@@ -180,10 +222,13 @@ def run_svi(
     )
     problem = (moments, constraint)
 
-    def window(coordinates: Coordinates, given: tuple[Array, Array, Array]) -> tuple[Any, Any]:
+    def window(
+        given_surrogate: Surrogate, carry: tuple[Coordinates, Array], given: tuple[Array, ...]
+    ) -> tuple[tuple[Coordinates, Array], tuple[Coordinates, Array]]:
+        coordinates, level = carry
         key, offset, scale = given
         svi = SVI(
-            partial(model, **options),
+            partial(model, level=level, surrogate=given_surrogate, **options),
             partial(guide, coordinates=coordinates, start=Start(offset, scale), **options),
             optimizer,
             Trace_ELBO(num_particles=settings.particles),
@@ -198,14 +243,28 @@ def run_svi(
         # What was found becomes the coordinates of the next window.
         center = coordinates.center + coordinates.factor @ found["loc"]
         learned = Coordinates(center, coordinates.factor @ found["scale_tril"])
-        return learned, (learned, elbo)
+        return (learned, found.get("level", level)), (learned, elbo)
 
-    n_windows = settings.windows
+    # Far off, the other surrogates hardly slope; Markov's leads the way to where they do.
+    leading = 0 if surrogate == surrogates.markov() else settings.windows
+    n_windows = leading + settings.windows
     keys = jax.random.split(rng_key, n_windows)
     dtype = coordinates.center.dtype
     offsets = jnp.zeros(n_windows, dtype).at[0].set(settings.start_offset)
     scales = jnp.ones(n_windows, dtype).at[0].set(settings.start_scale)
-    _, (learned, elbo) = jax.lax.scan(window, coordinates, (keys, offsets, scales))
+    carry = (coordinates, jnp.asarray(surrogate.start, dtype))
+    given = (keys, offsets, scales)
+    stages = []
+    for chosen, part in (
+        (surrogates.markov(), slice(0, leading)),
+        (surrogate, slice(leading, n_windows)),
+    ):
+        if part.stop > part.start:
+            some = jax.tree.map(lambda x, part=part: x[part], given)
+            carry, found = jax.lax.scan(partial(window, chosen), carry, some)
+            stages.append(found)
+    learned, elbo = jax.tree.map(lambda *parts: jnp.concatenate(parts), *stages)
+    level = carry[1]
 
     def gaussian(which: int) -> GaussianPosterior:
         mean, factor = learned.center[which], learned.factor[which]
@@ -217,4 +276,4 @@ def run_svi(
     sd = posterior.sd[-1]
     moved = jnp.abs(posterior.mean[-1] - before.mean[-1]), jnp.abs(sd - before.sd[-1])
     drift = jnp.stack(moved) / jnp.where(sd > 0.0, sd, 1.0)
-    return SviResult(posterior, elbo.reshape(-1), drift)
+    return SviResult(posterior, elbo.reshape(-1), drift, level)

@@ -76,7 +76,15 @@ def arrange_vectors(frame: pl.DataFrame, columns: Mapping[str, str] | None) -> A
     LogsError
         Two columns of one meaning, a gap in the numbers, or a column that is no list.
     """
+    if columns is not None and not isinstance(columns, Mapping):
+        raise LogsError(
+            f"columns: expected a dict of our name -> the table's name, found "
+            f"{type(columns).__name__}."
+        )
     mapping = dict(columns or {})
+    for key, name in mapping.items():
+        if not isinstance(name, str):
+            raise LogsError(f"columns: expected the name of a column for {key!r}, found {name!r}.")
     found = {key: _find(key, frame, mapping) for key in (*_LABELS, *_VECTORS, "action")}
     ignored = _choose(found)
     vectors: set[str] = set()

@@ -15,6 +15,7 @@ import numpy as np
 from jaxtyping import Float
 
 from bayesdice_ppl.errors import PoliciesError
+from bayesdice_ppl.policies.tabular import number_table
 
 if TYPE_CHECKING:
     from jaxtyping import Array, PRNGKeyArray
@@ -40,14 +41,15 @@ class GaussianPolicy:
     Parameters
     ----------
     mean
-        Function of JAX arrays, observations (batch, p) -> mean actions (batch, q).
+        Function of arrays, observations (batch, p) -> mean actions (batch, q).
     sd
         Standard deviation of each action, above 0: one number, or (q,).
 
     Raises
     ------
     PoliciesError
-        A standard deviation is not positive and finite.
+        A standard deviation is not positive and finite; later, if mean, standard deviation and
+        actions do not fit on each other.
     """
 
     __slots__ = ("mean", "sd")
@@ -61,8 +63,8 @@ class GaussianPolicy:
             raise PoliciesError(
                 f"mean: expected a function of observations, found {type(mean).__name__}."
             )
-        scale = np.array(sd, dtype=np.float64)
-        if scale.ndim > 1 or not np.all((scale > 0) & np.isfinite(scale)):
+        scale = number_table(sd, "sd")
+        if scale.ndim > 1 or scale.size == 0 or not np.all((scale > 0) & np.isfinite(scale)):
             raise PoliciesError(
                 f"sd: expected a positive number, or one for each action, found {sd!r}."
             )
@@ -90,7 +92,7 @@ class GaussianPolicy:
             Shape (n, batch, q).
         """
         draw, _ = _compiled()
-        return draw(self.mean, self.sd, rng_key, obs, n)
+        return draw(self._center(obs), self.sd, rng_key, n)
 
     def log_prob(
         self, obs: Float[Any, "batch p"], action: Float[Any, "*n batch q"]
@@ -109,8 +111,30 @@ class GaussianPolicy:
         Array
             Shape (..., batch), in nats.
         """
+        center = self._center(obs)
+        if tuple(action.shape[-2:]) != tuple(center.shape):
+            raise PoliciesError(
+                f"action: expected shape (..., {center.shape[0]}, {center.shape[1]}), a vector for "
+                f"each observation, found {tuple(action.shape)}."
+            )
         _, density = _compiled()
-        return density(self.mean, self.sd, obs, action)
+        return density(center, self.sd, action)
+
+    def _center(self, obs: Float[Any, "batch p"]) -> Float[Array, "batch q"]:
+        """Mean actions; broadcasting would hide a shape that is wrong."""
+        center = self.mean(obs)
+        shape = tuple(getattr(center, "shape", ()))
+        if len(shape) != 2 or shape[0] != len(obs):
+            raise PoliciesError(
+                f"mean: expected a function (batch, p) -> (batch, q), found the shape {shape} for "
+                f"{len(obs)} observations."
+            )
+        if self.sd.ndim and self.sd.shape != shape[1:]:
+            raise PoliciesError(
+                f"sd: expected one number, or one for each of {shape[1]} actions, found "
+                f"{self.sd.size}."
+            )
+        return center
 
     def __repr__(self) -> str:
         return f"GaussianPolicy(sd={self.sd.tolist()})"
@@ -118,19 +142,17 @@ class GaussianPolicy:
 
 @cache
 def _compiled() -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """Sampling and log density, compiled once for each mean function and shape."""
+    """Sampling and log density around given means, compiled once for each shape."""
     import jax  # not at the top: candidates that are tables need none of it
     import jax.numpy as jnp
 
-    @partial(jax.jit, static_argnames=("mean", "n"))
-    def draw(mean: Any, sd: Any, rng_key: Any, obs: Any, n: int) -> Any:
-        center = mean(obs)
+    @partial(jax.jit, static_argnames="n")
+    def draw(center: Any, sd: Any, rng_key: Any, n: int) -> Any:
         noise = jax.random.normal(rng_key, (n, *center.shape), center.dtype)
         return center + noise * sd.astype(center.dtype)
 
-    @partial(jax.jit, static_argnames="mean")
-    def density(mean: Any, sd: Any, obs: Any, action: Any) -> Any:
-        center = mean(obs)
+    @jax.jit
+    def density(center: Any, sd: Any, action: Any) -> Any:
         each = jax.scipy.stats.norm.logpdf(action, center, sd.astype(center.dtype))
         return jnp.sum(each, axis=-1)
 

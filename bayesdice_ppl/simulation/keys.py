@@ -20,12 +20,17 @@ def check_key(rng_key: Any) -> None:
     """
     if isinstance(rng_key, jax.Array):
         typed = jax.dtypes.issubdtype(rng_key.dtype, jax.dtypes.prng_key) and rng_key.ndim == 0
-        raw = rng_key.dtype == np.uint32 and rng_key.shape == (2,)
+        # Raw keys are two or four numbers long, by the generator that is set.
+        raw = rng_key.dtype == np.uint32 and rng_key.shape == _raw_shape()
         if typed or raw:
             return
     raise SettingsError(
         f"rng_key: expected one JAX key, such as jax.random.key(1), got {rng_key!r}"
     )
+
+
+def _raw_shape() -> tuple[int, ...]:
+    return tuple(jax.eval_shape(lambda: jax.random.key_data(jax.random.key(0))).shape)
 
 
 def seed_sequence(rng_key: jax.Array) -> np.random.SeedSequence:

@@ -20,6 +20,8 @@ from bayesdice_ppl.simulation.vectorized import Episodes, play
 
 LEFT_OUT = 1e-4
 """Share of the discounted steps beyond the horizon, when none is given."""
+LONGEST = 100_000
+"""Most steps of an episode that are played without being asked for."""
 AVERAGE_HORIZON = 1_000
 """Steps of an episode at gamma = 1, when none are given; the first half is not counted."""
 
@@ -73,6 +75,11 @@ def simulated_value(
         raise SettingsError(f"n_episodes: expected at least 2, got {n_episodes!r}")
     if horizon is None:
         horizon = _default_horizon(gamma)
+        if horizon > LONGEST:
+            raise SettingsError(
+                f"gamma: {gamma} asks for episodes of {horizon:,} steps; pass a horizon, or use "
+                "gamma = 1, the average reward, which it comes close to"
+            )
     if not isinstance(horizon, int | np.integer) or horizon < 1:
         raise SettingsError(f"horizon: expected an integer of at least 1, got {horizon!r}")
     batches = play(env, policy, int(n_episodes), int(horizon), rng_key)
@@ -88,12 +95,14 @@ def _default_horizon(gamma: float) -> int:
 
 
 def _earned(episodes: Episodes, gamma: float, horizon: int) -> Float[np.ndarray, " E"]:
-    cut = episodes.truncated & episodes.logged
+    # A step may be both; the termination is what counts.
+    cut = episodes.truncated & ~episodes.terminated & episodes.logged
     if np.any(cut[:, : horizon - 1]):
         step = int(np.flatnonzero(cut.any(axis=0))[0]) + 1
         raise EnvironmentSpecError(
             f"env: the world itself cuts an episode after {step} steps, so that what follows is "
-            "unknown; take the limit off, or pass a horizon that is no longer"
+            "unknown; pass a horizon that is no longer, or give the world without its limit (an "
+            "environment's `unwrapped`, say)"
         )
     return _averages(episodes, horizon) if gamma == 1 else _discounted(episodes, gamma, horizon)
 

@@ -20,6 +20,10 @@ from bayesdice_ppl.simulation.sampling import sample_transitions
 from bayesdice_ppl.simulation.tables import policy_table
 from bayesdice_ppl.simulation.vectorized import Episodes, play
 
+SPACES = ("observation_space", "action_space")
+STEP_BYTES, MOST_BYTES = 160, 16 * 2**30
+"""Memory that a tabular step takes while its log is made, and the most that is asked for."""
+
 
 def simulate(env: Any, policy: Any, n_episodes: int, max_steps: int, *, rng_key: jax.Array) -> Logs:
     """Play a policy in a world and log it, propensities included.
@@ -67,9 +71,22 @@ def simulate(env: Any, policy: Any, n_episodes: int, max_steps: int, *, rng_key:
         )
     check_key(rng_key)
     world = find_tabular(env)
+    # What a step takes while the log is made, in bytes: its table's columns, several times over.
+    vector = 0 if world is not None else sum(_width(env, name) for name in SPACES)
+    needed = int(n_episodes) * int(max_steps) * (STEP_BYTES + 24 * vector)
+    if needed > MOST_BYTES:
+        raise SettingsError(
+            f"n_episodes, max_steps: {n_episodes:,} x {max_steps:,} steps would take about "
+            f"{needed / 2**30:,.0f} GiB of memory, past the {MOST_BYTES >> 30} that are allowed; "
+            "ask for fewer"
+        )
     if world is not None:
         return _sampled(world, policy, int(n_episodes), int(max_steps), rng_key)
     return _logged(list(play(env, policy, int(n_episodes), int(max_steps), rng_key)), env)
+
+
+def _width(env: Any, name: str) -> int:
+    return int(np.prod(getattr(getattr(env, name, None), "shape", None) or (1,)))
 
 
 def _sampled(

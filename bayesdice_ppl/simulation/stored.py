@@ -45,7 +45,7 @@ def stored_value(world: str, alpha: float, gamma: float) -> TrueValue | None:
     """
     if world not in STORED:
         raise SettingsError(f"world: values are stored of {', '.join(STORED)}, got {world!r}")
-    return _table(world).get((float(alpha), float(gamma)))
+    return _table(world).get((alpha, gamma))
 
 
 @cache

@@ -7,15 +7,14 @@ leave out states that are never reached. A state that can be reached and has no 
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int, Shaped
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import breadth_first_order
 
 from bayesdice_ppl.envs.tabular import Outcomes, TabularEnv
 from bayesdice_ppl.errors import PoliciesError
-from bayesdice_ppl.policies import TabularPolicy
-
-SUM_TOLERANCE = 1e-6
+from bayesdice_ppl.policies import ContinuousPolicy, Policy, TabularPolicy
+from bayesdice_ppl.policies.tabular import TOLERANCE, number_table
 
 
 def reachable(
@@ -99,17 +98,20 @@ def policy_table(env: TabularEnv, policy: Any) -> Float[np.ndarray, "S A"]:
     n_states, n_actions, _ = env.outcomes.probability.shape
     if isinstance(policy, TabularPolicy):
         return _from_labels(env, policy)
-    if hasattr(policy, "probs"):
-        table = np.asarray(policy.probs(np.arange(n_states)), dtype=np.float64)
-    else:
-        table = np.asarray(policy, dtype=np.float64)
+    if isinstance(policy, ContinuousPolicy):
+        raise PoliciesError(
+            f"policy: it draws continuous actions, and this world has {n_actions} actions; "
+            "expected a table, or an object with probs(states)."
+        )
+    given = policy.probs(np.arange(n_states)) if isinstance(policy, Policy) else policy
+    table = number_table(given, "policy")
     if table.shape != (n_states, n_actions):
         raise PoliciesError(
             f"policy: expected probabilities of shape ({n_states}, {n_actions}), states by "
             f"actions of this world, got {table.shape}"
         )
     sums = table.sum(axis=1)
-    wrong = ~(np.all(table >= 0, axis=1) & (np.abs(sums - 1.0) <= SUM_TOLERANCE))
+    wrong = ~(np.all(table >= 0, axis=1) & (np.abs(sums - 1.0) <= TOLERANCE))
     if np.any(wrong):
         state = int(np.argmax(wrong))
         raise PoliciesError(
@@ -119,19 +121,32 @@ def policy_table(env: TabularEnv, policy: Any) -> Float[np.ndarray, "S A"]:
     return table
 
 
+def action_columns(policy: TabularPolicy, n_actions: int) -> Int[np.ndarray, " k"]:
+    """Which of a world's actions, 0 to A - 1, each column of a table stands for.
+
+    Raises
+    ------
+    PoliciesError
+        A label is not one of them.
+    """
+    _check_labels("action", policy.actions, n_actions)
+    return policy.actions.astype(np.int64)
+
+
+def _check_labels(kind: str, labels: Shaped[np.ndarray, " k"], count: int) -> None:
+    for label in labels.tolist():
+        if not isinstance(label, int) or not 0 <= label < count:
+            raise PoliciesError(
+                f"policy: {kind} {label!r} is not one of this world's, which are the integers "
+                f"0 to {count - 1}"
+            )
+
+
 def _from_labels(env: TabularEnv, policy: TabularPolicy) -> Float[np.ndarray, "S A"]:
     outcomes = env.outcomes
     n_states, n_actions, _ = outcomes.probability.shape
-    for kind, labels, count in (
-        ("state", policy.states, n_states),
-        ("action", policy.actions, n_actions),
-    ):
-        for label in labels.tolist():
-            if not isinstance(label, int) or not 0 <= label < count:
-                raise PoliciesError(
-                    f"policy: {kind} {label!r} is not one of this world's, which are the integers "
-                    f"0 to {count - 1}"
-                )
+    _check_labels("state", policy.states, n_states)
+    _check_labels("action", policy.actions, n_actions)
     table = np.zeros((n_states, n_actions))
     table[np.ix_(policy.states, policy.actions)] = policy.probabilities
     missing = np.ones(n_states, dtype=bool)

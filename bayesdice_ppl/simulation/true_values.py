@@ -22,22 +22,33 @@ class TrueValue(float):
     left_out
         Share of the discounted steps that lie beyond the simulated horizon, and were taken to be
         like those within; 0 where the value is exact.
+    exact
+        Whether it was computed and not simulated. A simulation in which nothing varied has a
+        standard error of 0 too, and is not exact.
     """
 
     standard_error: float
     left_out: float
+    exact: bool
 
-    def __new__(cls, value: float, standard_error: float = 0.0, left_out: float = 0.0) -> TrueValue:
+    def __new__(
+        cls,
+        value: float,
+        standard_error: float = 0.0,
+        left_out: float = 0.0,
+        *,
+        exact: bool = False,
+    ) -> TrueValue:
         """Make the number, with what is known about it."""
         made = super().__new__(cls, value)
         made.standard_error = float(standard_error)
         made.left_out = float(left_out)
+        made.exact = bool(exact)
         return made
 
-    @property
-    def exact(self) -> bool:
-        """Whether it was computed and not simulated."""
-        return self.standard_error == 0.0 and self.left_out == 0.0
+    def __str__(self) -> str:
+        # Files and messages get the number alone.
+        return repr(float(self))
 
     def __repr__(self) -> str:
         if self.exact:

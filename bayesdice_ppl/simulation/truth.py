@@ -16,7 +16,7 @@ from scipy.sparse import csr_array, eye_array
 from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import spsolve
 
-from bayesdice_ppl.envs.tabular import as_tabular, find_tabular
+from bayesdice_ppl.envs.tabular import as_tabular, find_tabular, is_number
 from bayesdice_ppl.errors import EnvironmentSpecError, SettingsError
 from bayesdice_ppl.simulation.tables import policy_moves, policy_table, reachable
 from bayesdice_ppl.simulation.true_values import TrueValue
@@ -92,7 +92,8 @@ def true_value(
     states = occupancy(
         policy_moves(world.outcomes, probabilities), world.initial_distribution, gamma
     )
-    return TrueValue(float(states @ np.sum(probabilities * world.reward_matrix, axis=1)))
+    value = states @ np.sum(probabilities * world.reward_matrix, axis=1)
+    return TrueValue(float(value), exact=True)
 
 
 def true_ratio(
@@ -184,8 +185,8 @@ def occupancy(
 
 
 def _check_gamma(gamma: float) -> None:
-    if not 0 <= gamma <= 1:
-        raise SettingsError(f"gamma: expected a discount in [0, 1], got {gamma}")
+    if not is_number(gamma) or not 0 <= gamma <= 1:
+        raise SettingsError(f"gamma: expected a discount in [0, 1], got {gamma!r}")
 
 
 def _stationary(
@@ -225,8 +226,8 @@ def _stationary(
 def _average_of_first(
     moves: csr_array, initial_distribution: Float[np.ndarray, " S"], horizon: int
 ) -> Float[np.ndarray, " S"]:
-    if horizon < 1:
-        raise SettingsError(f"horizon: expected at least 1 step, got {horizon}")
+    if not isinstance(horizon, int | np.integer) or horizon < 1:
+        raise SettingsError(f"horizon: expected at least 1 step, got {horizon!r}")
     now = initial_distribution
     total = now.copy()
     backwards = moves.T.tocsr()

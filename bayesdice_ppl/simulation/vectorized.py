@@ -18,12 +18,17 @@ from jaxtyping import Bool, Float, Shaped
 
 from bayesdice_ppl.envs.tabular import through_transparent
 from bayesdice_ppl.errors import EnvironmentSpecError, PoliciesError
-from bayesdice_ppl.policies import ContinuousPolicy, Policy
-from bayesdice_ppl.policies.tabular import TOLERANCE
+from bayesdice_ppl.policies import ContinuousPolicy, Policy, TabularPolicy
+from bayesdice_ppl.policies.tabular import TOLERANCE, number_table
 from bayesdice_ppl.simulation.keys import seed_sequence
+from bayesdice_ppl.simulation.tables import action_columns
 
 COPIES = 128
 """Copies that are played side by side; more of them share the cost of asking the policy."""
+
+
+LARGE_TABLE = 100_000
+"""Bytes from which an array of an environment is shared among its copies."""
 
 
 class Episodes(NamedTuple):
@@ -90,7 +95,7 @@ def play(
     choose = _chooser(world, policy)
     n_copies = min(COPIES, n_episodes)
     copies = SyncVectorEnv(
-        [lambda: deepcopy(world)] * n_copies, autoreset_mode=AutoresetMode.NEXT_STEP
+        [lambda: _copy(world)] * n_copies, autoreset_mode=AutoresetMode.NEXT_STEP
     )
     try:
         for batch, first in enumerate(range(0, n_episodes, n_copies)):
@@ -99,6 +104,38 @@ def play(
             yield Episodes(*(field[:kept] for field in episodes))
     finally:
         copies.close()
+
+
+def _copy(world: Any) -> Any:
+    """Copy an environment; tables that never change are shared and not copied."""
+    shared = {}
+    layer = world
+    while isinstance(layer, gymnasium.Wrapper):
+        shared.update(_tables(layer))
+        layer = layer.env
+    shared.update(_tables(layer))
+    try:
+        return deepcopy(world, shared)
+    except (TypeError, ValueError, AttributeError, RuntimeError) as cause:
+        raise EnvironmentSpecError(
+            f"env: {world} could not be copied, as playing it needs ({cause}); give one that "
+            "draws no picture and holds no open resource"
+        ) from cause
+
+
+def _tables(layer: Any) -> dict[int, Any]:
+    """What deepcopy is to take as copied already: arrays of the layer, and tuples of them."""
+    parts = [
+        part
+        for value in vars(layer).values()
+        for part in (value, *(value if isinstance(value, tuple) else ()))
+        if isinstance(value, np.ndarray | tuple)
+    ]
+    return {
+        id(part): part
+        for part in parts
+        if isinstance(part, np.ndarray) and part.nbytes > LARGE_TABLE
+    }
 
 
 def check_spaces(env: Any) -> None:
@@ -154,22 +191,46 @@ def _vector_chooser(policy: ContinuousPolicy, size: int) -> _Chooser:
                 f"policy: sample(rng_key, obs, 1) gave shape {action.shape} for {len(obs)} "
                 f"observations; expected {(1, len(obs), size)}."
             )
-        density = np.exp(np.asarray(policy.log_prob(obs, action[0]), dtype=np.float64))
+        if not np.isfinite(action).all():
+            raise PoliciesError(
+                "policy: sample(rng_key, obs, 1) gave an action that is not finite."
+            )
+        log_density = np.asarray(policy.log_prob(obs, action[0]), dtype=np.float64)
+        if log_density.shape != (len(obs),):
+            raise PoliciesError(
+                f"policy: log_prob(obs, action) gave shape {log_density.shape} for {len(obs)} "
+                f"observations; expected {(len(obs),)}, one number an action."
+            )
+        with np.errstate(over="ignore"):
+            density = np.exp(log_density)
+        if not np.all(np.isfinite(density) & (density > 0.0)):
+            worst = int(np.argmin(np.isfinite(density) & (density > 0.0)))
+            raise PoliciesError(
+                f"policy: log_prob(obs, action) is {log_density[worst]:g} at an action of its own; "
+                "no positive, finite density can be logged for it."
+            )
         return action[0], density
 
     return choose
 
 
 def _discrete_chooser(policy: Policy, n_actions: int) -> _Chooser:
+    columns = np.arange(n_actions)
+    if isinstance(policy, TabularPolicy):
+        # A table may label its columns in any order, and leave actions out.
+        columns = action_columns(policy, n_actions)
+
     def choose(
         key: jax.Array, rng: np.random.Generator, obs: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        probability = np.asarray(policy.probs(obs), dtype=np.float64)
-        if probability.shape != (len(obs), n_actions):
+        given = number_table(policy.probs(obs), "policy: probs(obs)")
+        if given.shape != (len(obs), len(columns)):
             raise PoliciesError(
-                f"policy: probs(obs) gave shape {probability.shape} for {len(obs)} observations; "
-                f"expected {(len(obs), n_actions)}."
+                f"policy: probs(obs) gave shape {given.shape} for {len(obs)} observations; "
+                f"expected {(len(obs), len(columns))}."
             )
+        probability = np.zeros((len(obs), n_actions))
+        probability[:, columns] = given
         totals = probability.sum(axis=1)
         if not (np.all(probability >= 0) and np.all(np.abs(totals - 1) <= TOLERANCE)):
             worst = int(np.argmax(np.abs(totals - 1) + (probability < 0).any(axis=1)))
@@ -196,12 +257,15 @@ def _play_batch(
     given = for_worlds.generate_state(n_copies).tolist()
     obs, _ = copies.reset(seed=given)
     rng = np.random.default_rng(for_actions)
+    _check_finite(obs, "observation", 0)
     keys = jax.random.split(key, max_steps)
     observations, actions, rewards, ends, cuts, densities, logged = [obs], [], [], [], [], [], []
     alive = np.ones(n_copies, dtype=bool)
     for step in range(max_steps):
         action, density = choose(keys[step], rng, obs)
         obs, reward, terminated, truncated, _ = copies.step(action)
+        _check_finite(obs, "observation", step + 1)
+        _check_finite(reward, "reward", step)
         logged.append(alive)
         observations.append(obs)
         actions.append(action)
@@ -218,3 +282,8 @@ def _play_batch(
             for field in (observations, actions, rewards, ends, cuts, densities, logged)
         )
     )
+
+
+def _check_finite(values: np.ndarray, what: str, step: int) -> None:
+    if not np.isfinite(values).all():
+        raise EnvironmentSpecError(f"env: it gave a {what} that is not finite, at step {step}")

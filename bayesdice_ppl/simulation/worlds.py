@@ -22,8 +22,6 @@ CANDIDATES = (0.75, 0.8, 0.85, 0.9, 0.95)
 
 SIMULATED_EPISODES = 200
 """Episodes behind a value that `known_values` has to simulate."""
-RESTART_PROBABILITY = 0.03
-"""Of the Reacher whose values are stored."""
 
 
 class World(NamedTuple):
@@ -54,7 +52,7 @@ class World(NamedTuple):
 
 
 def make_world(
-    name: str, *, alpha: float = 0.0, candidates: Sequence[float] = CANDIDATES, **options: Any
+    name: str, *, alpha: float = 0.5, candidates: Sequence[float] = CANDIDATES, **options: Any
 ) -> World:
     """Build a world by its name.
 
@@ -64,8 +62,8 @@ def make_world(
         "bandit", "contextualbandit", "frozenlake", "garnet", "riverswim" or "taxi", which are
         tabular; "cartpole" or "reacher" (with the `mujoco` extra), which are not.
     alpha
-        The logging policy's place in the world's family of policies, in [0, 1]. The bandit's
-        alpha = 0 never pulls the best arm, so its logs say nothing about the candidates.
+        The logging policy's place in the world's family of policies, in [0, 1]. At alpha = 0 a
+        bandit never pulls the best arm, so its logs say nothing about the candidates.
     candidates
         The candidates' places, each in [0, 1], all different; named `alpha_0.75` and so on.
     **options
@@ -87,7 +85,7 @@ def make_world(
     EnvironmentSpecError
         If an option's value or an alpha is out of its range.
     """
-    if name not in _BUILDERS:
+    if not isinstance(name, str) or name not in _BUILDERS:
         raise SettingsError(f"world: expected one of {', '.join(sorted(_BUILDERS))}, got {name!r}")
     build, allowed = _BUILDERS[name]
     unknown = sorted(set(options) - set(allowed))
@@ -96,13 +94,17 @@ def make_world(
             f"world {name!r} has no option {unknown[0]!r}; its options are "
             f"{', '.join(allowed) or 'none'}"
         )
-    if not candidates or len(set(candidates)) != len(candidates):
+    try:
+        places = [float(one) for one in candidates]
+    except (TypeError, ValueError) as cause:
         raise SettingsError(
-            f"candidates: expected one or more different alphas, got {list(candidates)}"
-        )
+            f"candidates: expected a list of alphas in [0, 1], got {candidates!r}"
+        ) from cause
+    if not places or len(set(places)) != len(places):
+        raise SettingsError(f"candidates: expected one or more different alphas, got {places}")
     env, policy_at, gamma_hint = build(options)
-    targets = Policies({_policy_name(one): policy_at(one) for one in candidates})
-    return World(env, policy_at(alpha), targets, gamma_hint, name, (alpha, *candidates))
+    targets = Policies({_policy_name(one): policy_at(one) for one in places})
+    return World(env, policy_at(alpha), targets, gamma_hint, name, (alpha, *places))
 
 
 def known_values(world: World, *, rng_key: jax.Array) -> dict[str, TrueValue]:
@@ -121,6 +123,7 @@ def known_values(world: World, *, rng_key: jax.Array) -> dict[str, TrueValue]:
         By name, "(logging policy)" first. Exact in tabular worlds; of Reacher, whose simulation
         takes minutes, only the values that are stored with the library.
     """
+    from bayesdice_ppl.envs.reacher import RESTART_PROBABILITY
     from bayesdice_ppl.simulation.stored import stored_value
     from bayesdice_ppl.simulation.truth import true_value
 

@@ -110,7 +110,8 @@ def test_taxis_values_by_pencil_and_paper():
 def test_cart_pole_policy():
     leaning = np.array([[0.0, 0.0, 0.1, 0.0], [0.0, 0.0, -0.1, 0.0], [0.0, 0.0, 0.0, 1.0]])
     found = envs.cart_pole_policy(0.8).probs(leaning)
-    np.testing.assert_allclose(found, [[0.1, 0.9], [0.9, 0.1], [0.1, 0.9]])
+    # Index 0.8: 0.48 regulated, and half of the rest.
+    np.testing.assert_allclose(found, [[0.26, 0.74], [0.74, 0.26], [0.26, 0.74]])
 
 
 @pytest.mark.parametrize(("alpha", "sd"), [(0.0, 0.4), (0.5, 0.25), (1.0, 0.1)])
@@ -136,7 +137,7 @@ def test_ties_go_to_the_lowest_action():
     assert envs.optimal_actions(no_reward.outcomes).tolist() == [0]
 
 
-@pytest.mark.parametrize("alpha", [-0.1, 1.1, float("nan")])
+@pytest.mark.parametrize("alpha", [-0.1, 1.1, float("nan"), "0.5", None, True])
 def test_alpha_outside_its_range_is_refused(alpha):
     for build in (
         lambda: envs.bandit_policy(envs.Bandit(), alpha),

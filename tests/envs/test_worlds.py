@@ -15,7 +15,9 @@ def test_bandit_pays_its_arms():
     np.testing.assert_allclose(envs.Bandit().reward_matrix, [[0.75, 0.25]])
 
 
-@pytest.mark.parametrize("arms", [(), (0.5, 1.2), (-0.1, 0.5), (float("nan"), 0.5), ((0.5,),)])
+@pytest.mark.parametrize(
+    "arms", ["a", ["a"], (), (0.5, 1.2), (-0.1, 0.5), (float("nan"), 0.5), ((0.5,),)]
+)
 def test_bandit_refuses_what_is_no_probability(arms):
     with pytest.raises(EnvironmentSpecError, match="arms"):
         envs.Bandit(arms)
@@ -36,7 +38,8 @@ def test_contexts_are_drawn_anew_whatever_was_done():
     [
         ({"arms": ()}, "arms"),
         ({"arms": (0.5, 0.5)}, "arms"),
-        ({"arms": ((0.5, 0.5), (0.5,))}, "as many arms"),
+        ({"arms": ((0.5, 0.5), (0.5,))}, "rows of one length"),
+        ({"contexts": ("a",) * 4}, "contexts: expected numbers"),
         ({"arms": ((0.5, 1.5),)}, "arms"),
         ({"contexts": (0.5, 0.5)}, "contexts: expected 4"),
         ({"contexts": (0.5, 0.5, 0.5, 0.5)}, "sum to 1"),

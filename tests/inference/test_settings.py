@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from bayesdice_ppl import penalties
 from bayesdice_ppl.errors import SettingsError
 from bayesdice_ppl.inference import SviSettings, make_settings
 
@@ -11,7 +12,7 @@ def test_defaults_are_the_calibrated_form():
     settings = make_settings(gamma=0.9)
     assert (settings.inference, settings.penalty, settings.inner) == (
         "svi",
-        "mahalanobis",
+        penalties.mahalanobis(),
         None,
     )
     assert settings.joint
@@ -26,7 +27,7 @@ def test_none_means_the_default():
 
 def test_preset_paper_is_squared_independent_and_without_reward_noise():
     settings = make_settings(gamma=0.9, preset="paper")
-    assert settings.penalty == "squared"
+    assert settings.penalty == penalties.squared()
     assert not settings.value_constraint
     assert not settings.joint
     assert not settings.small_sample
@@ -72,7 +73,7 @@ def test_small_sample_rule_needs_the_value_row_of_sigma(form):
         ({"gamma": True}, "gamma"),
         ({"inference": "hmc"}, "inference"),
         ({"penalty": "huber"}, "penalty"),
-        ({"surrogate": "cvar"}, "surrogate"),
+        ({"surrogate": "chebyshev"}, "surrogate"),
         ({"inner": ["guide"]}, "inner"),
         ({"on_termination": "stop"}, "on_termination"),
         ({"cluster": "row"}, "cluster"),

@@ -46,10 +46,49 @@ def test_it_is_a_candidate():
         candidates.to_dataframe()
 
 
-@pytest.mark.parametrize("sd", [0.0, -1.0, float("nan"), float("inf"), [1.0, 0.0], [[1.0]]])
+@pytest.mark.parametrize(
+    "sd", [0.0, -1.0, float("nan"), float("inf"), [1.0, 0.0], [[1.0]], [], "a"]
+)
 def test_impossible_standard_deviations(sd):
     with pytest.raises(PoliciesError, match="sd"):
         GaussianPolicy(mean, sd)
+
+
+@pytest.mark.parametrize(
+    ("policy", "message"),
+    [
+        (GaussianPolicy(lambda obs: obs[:, 0], 1.0), "mean"),
+        (GaussianPolicy(lambda obs: 0.0, 1.0), "mean"),
+        (GaussianPolicy(lambda obs: obs[:1], 1.0), "mean"),
+        (GaussianPolicy(mean, [1.0, 2.0, 3.0]), "sd"),
+        (GaussianPolicy(lambda obs: obs[:, :1], [0.5, 0.7]), "sd"),
+    ],
+)
+def test_shapes_that_would_broadcast_are_refused(policy, message):
+    with pytest.raises(PoliciesError, match=message):
+        policy.sample(jax.random.key(0), OBS, 1)
+    with pytest.raises(PoliciesError, match=message):
+        policy.log_prob(OBS, np.zeros((5, 2)))
+
+
+def test_an_action_of_another_size_has_no_density():
+    with pytest.raises(PoliciesError, match=r"\(..., 5, 2\)"):
+        GaussianPolicy(mean, 1.0).log_prob(OBS, np.zeros((5, 1)))
+
+
+def test_a_mean_that_learns_is_asked_anew():
+    class Learner:
+        weight = 1.0
+
+        def __call__(self, obs):
+            return self.weight * obs[:, :2]
+
+    learner = Learner()
+    policy = GaussianPolicy(learner, 1e-6)
+    before = np.asarray(policy.sample(jax.random.key(0), OBS, 1))
+    learner.weight = 100.0
+    after = np.asarray(policy.sample(jax.random.key(0), OBS, 1))
+    np.testing.assert_allclose(after, 100 * before, rtol=1e-3)
 
 
 def test_the_mean_is_a_function():

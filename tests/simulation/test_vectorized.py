@@ -1,5 +1,7 @@
 """Worlds that are played, judged by worlds whose table is hidden from the player."""
 
+import threading
+
 import gymnasium
 import jax
 import numpy as np
@@ -124,15 +126,18 @@ def test_a_time_limit_is_not_part_of_the_world():
 
 def test_cart_pole_costs_its_falls():
     env = envs.InfiniteCartPole()
-    steady = true_value(env, envs.cart_pole_policy(1.0), 0.99, rng_key=KEY, n_episodes=20)
-    shaky = true_value(env, envs.cart_pole_policy(0.0), 0.99, rng_key=KEY, n_episodes=20)
-    assert steady == 0.0
+    steady, shaky = (
+        true_value(env, envs.cart_pole_policy(alpha), 0.99, rng_key=KEY, n_episodes=60)
+        for alpha in (1.0, 0.0)
+    )
+    assert -0.01 < steady < 0
+    assert steady > shaky + 5 * (steady.standard_error + shaky.standard_error)
     # Pushed at random the pole falls every 22 steps or so.
     assert shaky == pytest.approx(-1 / 22, abs=0.015)
     logs = simulate(env, envs.cart_pole_policy(0.5), 6, 50, rng_key=KEY)
     assert logs.vector_states
     assert not logs.vector_actions
-    assert set(np.unique(logs.propensity)) == {0.25, 0.75}
+    np.testing.assert_allclose(np.unique(logs.propensity), [0.35, 0.65])
     assert set(np.unique(logs.reward)) <= {0.0, -1.0}
     again = type(logs).from_dataframe(logs.to_dataframe(), actions=[0, 1])
     np.testing.assert_array_equal(again.observation, logs.observation)
@@ -151,8 +156,12 @@ def test_reacher_logs_hold_the_drawn_actions_and_their_densities():
     # The square that is charged is the clipped action's.
     clipped = np.clip(logs.action_vector, -1, 1)
     assert np.any(clipped != logs.action_vector)
-    reach = logs.reward + np.sum(clipped**2, axis=1)
-    assert np.all(reach <= 0)
+    distance = np.linalg.norm(logs.next_observation[:, 8:10], axis=1)
+    # Where arm or target were drawn afresh, what was reached is not what is seen next.
+    same_game = np.all(logs.next_observation[:, 4:6] == logs.observation[:, 4:6], axis=1)
+    assert np.any(same_game & np.any(clipped != logs.action_vector, axis=1))
+    charged = -logs.reward - np.sum(clipped**2, axis=1)
+    np.testing.assert_allclose(charged[same_game], distance[same_game], atol=1e-6)
     with pytest.raises(LogsError, match="obs"):
         fit(logs, {"p": policy}, gamma=0.9, rng_key=KEY)
 
@@ -163,13 +172,120 @@ def test_reacher_logs_hold_the_drawn_actions_and_their_densities():
         (Hidden(GARNET), GaussianPolicy(lambda o: o, 1.0), PoliciesError, "probs"),
         (envs.InfiniteReacher(), POLICY, PoliciesError, "vectors of 2"),
         (envs.InfiniteReacher(), GaussianPolicy(lambda o: o, 1.0), PoliciesError, "expected .1, 4"),
-        (Hidden(GARNET), TabularPolicy(np.full((6, 2), 0.5)), PoliciesError, r"\(4, 3\)"),
+        (Hidden(GARNET), TabularPolicy(np.full((6, 4), 0.25)), PoliciesError, "action 3 is not"),
     ],
     ids=["continuous", "discrete", "size", "actions"],
 )
 def test_policies_of_another_world_are_refused(env, policy, error, message):
     with pytest.raises(error, match=message):
         simulate(env, policy, 4, 3, rng_key=KEY)
+
+
+def test_a_tables_labels_say_which_column_is_which_action():
+    order = [2, 0, 1]
+    shuffled = TabularPolicy(POLICY.probabilities[:, order], actions=order)
+    one, other = (
+        simulate(Hidden(GARNET), policy, 40, 20, rng_key=KEY).to_dataframe()
+        for policy in (POLICY, shuffled)
+    )
+    np.testing.assert_array_equal(one["action"], other["action"])
+    np.testing.assert_array_equal(one["propensity"], other["propensity"])
+    with pytest.raises(PoliciesError, match="action 'a' is not one of this world's"):
+        simulate(
+            Hidden(GARNET),
+            TabularPolicy(POLICY.probabilities, actions=["a", "b", "c"]),
+            4,
+            3,
+            rng_key=KEY,
+        )
+
+
+class _Odd:
+    """A policy whose outputs can be spoiled."""
+
+    def __init__(self, action=0.0, log_prob=0.0):
+        self.action, self.given = action, log_prob
+
+    def sample(self, rng_key, obs, n):
+        return np.full((n, len(obs), 2), self.action)
+
+    def log_prob(self, obs, action):
+        return self.given if np.ndim(self.given) else np.full(len(obs), self.given)
+
+
+@pytest.mark.parametrize(
+    ("policy", "message"),
+    [
+        (_Odd(action=np.nan), "not finite"),
+        (_Odd(log_prob=2000.0), "finite density"),
+        (_Odd(log_prob=-2000.0), "positive"),
+        (_Odd(log_prob=np.zeros((4, 2))), r"shape \(4, 2\)"),
+        (_Odd(log_prob=np.zeros((1, 4))), r"shape \(1, 4\)"),
+    ],
+    ids=["action", "large", "small", "columns", "rows"],
+)
+def test_draws_and_densities_that_cannot_be_logged_are_refused(policy, message):
+    with pytest.raises(PoliciesError, match=message):
+        simulate(envs.InfiniteReacher(), policy, 4, 3, rng_key=KEY)
+
+
+def test_a_world_that_gives_no_numbers_is_refused():
+    class Broken(Hidden):
+        def step(self, action):
+            observation, _, *rest = super().step(action)
+            return observation, float("nan"), *rest
+
+    with pytest.raises(EnvironmentSpecError, match="reward that is not finite, at step 0"):
+        simulate(Broken(GARNET), POLICY, 4, 3, rng_key=KEY)
+
+
+def test_absurd_sizes_are_refused_at_once():
+    for env in (GARNET, envs.InfiniteCartPole()):
+        policy = POLICY if env is GARNET else envs.cart_pole_policy(0.5)
+        with pytest.raises(SettingsError, match="GiB of memory"):
+            simulate(env, policy, 10**6, 10**6, rng_key=KEY)
+    with pytest.raises(SettingsError, match="gamma = 1"):
+        true_value(Hidden(GARNET), POLICY, 1 - 1e-9, rng_key=KEY)
+
+
+def test_a_world_that_cannot_be_copied_is_refused():
+    class Locked(Hidden):
+        def __init__(self, env):
+            super().__init__(env)
+            self.lock = threading.Lock()
+
+    with pytest.raises(EnvironmentSpecError, match="could not be copied"):
+        simulate(Locked(GARNET), POLICY, 4, 3, rng_key=KEY)
+
+
+def test_a_step_that_both_ends_and_is_cut_has_ended():
+    class Both(Hidden):
+        def step(self, action):
+            observation, reward, terminated, _, info = super().step(action)
+            return observation, reward, terminated, terminated, info
+
+    found = true_value(Both(ENDING), POLICY, 0.9, rng_key=KEY, n_episodes=200)
+    assert abs(found - true_value(ENDING, POLICY, 0.9)) <= 5 * found.standard_error + 1e-4
+
+
+def test_what_depends_on_the_past_has_no_table():
+    fickle = envs.Restart(gymnasium.make("Taxi-v4", fickle_passenger=True))
+    with pytest.raises(SettingsError, match="no table"):
+        true_value(fickle, envs.taxi_policy(envs.InfiniteTaxi(), 0.5), 0.9)
+
+
+def test_a_restarted_game_has_no_time_limit():
+    env = envs.Restart(gymnasium.make("CartPole-v1"))
+    assert simulate(env, envs.cart_pole_policy(0.5), 2, 1200, rng_key=KEY).n_transitions == 2400
+
+
+def test_simulated_values_are_never_called_exact():
+    env = envs.InfiniteCartPole()
+    at_once = true_value(env, envs.cart_pole_policy(0.5), 0.0, rng_key=KEY, n_episodes=4)
+    assert at_once == 0.0
+    assert at_once.standard_error == 0.0
+    assert not at_once.exact
+    assert f"{at_once}" == "0.0"
 
 
 def test_probabilities_that_are_none_are_refused():

@@ -1,0 +1,172 @@
+"""NUTS against the closed form, and SVI against NUTS where there is no closed form."""
+
+import jax
+import numpy as np
+import pytest
+from numpyro.diagnostics import effective_sample_size
+
+import bayesdice_ppl as bd
+from bayesdice_ppl import penalties, surrogates
+from bayesdice_ppl.errors import SettingsError
+from bayesdice_ppl.inference import NutsSettings, make_settings, solve
+from bayesdice_ppl.inference import prepare as prepare_problem
+from bayesdice_ppl.simulation import make_world
+
+KEY = jax.random.key(3)
+
+
+def small_world(name="garnet"):
+    sizes = {"n_states": 6, "n_actions": 2} if name == "garnet" else {}
+    world = make_world(name, alpha=0.3, candidates=(0.6, 0.9), **sizes)
+    logs = bd.simulate(world.env, world.behavior, 60, 50, rng_key=jax.random.key(0))
+    return logs, world.candidates
+
+
+def solved(name, inference, gamma=0.9, **given):
+    logs, candidates = small_world(name)
+    settings = make_settings(gamma=gamma, inference=inference, **given)
+    prepared = bd.prepare(logs, candidates, gamma=gamma, inference=inference, **given)
+    problem = prepare_problem(prepared.cells, prepared.candidates, settings)
+    return solve(problem, KEY, settings)
+
+
+def sd_of(solution):
+    return np.sqrt(np.sum(np.asarray(solution.posterior.factor)[:, -1] ** 2, axis=-1))
+
+
+@pytest.mark.parametrize(
+    ("name", "gamma", "given"),
+    [
+        ("garnet", 0.9, {}),
+        ("garnet", 1.0, {}),
+        pytest.param("garnet", 0.9, {"preset": "paper"}, marks=pytest.mark.slow),
+        pytest.param("garnet", 0.9, {"value_constraint": False}, marks=pytest.mark.slow),
+        ("bandit", 0.0, {}),
+    ],
+    ids=["garnet", "average", "paper", "no_value_constraint", "bandit"],
+)
+def test_nuts_agrees_with_the_closed_form(name, gamma, given):
+    sampled = solved(name, "nuts", gamma, **given)
+    exact = solved(name, "exact", gamma, **given)
+    mean = np.asarray(exact.posterior.mean)
+    sd = np.sqrt(np.sum(np.asarray(exact.posterior.factor) ** 2, axis=-1))
+    draws = sampled.sampled
+    assert draws.shape == (2, 4, 1000, mean.shape[1])
+    assert sampled.diverging.max() == 0.0
+    for j in range(2):
+        # An exact constraint leaves a direction without spread, which Monte Carlo cannot judge.
+        free = sd[j] > 1e-9 * np.abs(mean[j]).max()
+        effective = np.array(
+            [effective_sample_size(draws[j, :, :, k]) for k in np.flatnonzero(free)]
+        )
+        effective = np.minimum(effective, 4000)
+        off = (draws[j].mean(axis=(0, 1)) - mean[j])[free] / sd[j][free]
+        assert np.all(np.abs(off) <= 5 / np.sqrt(effective))
+        spread = draws[j].std(axis=(0, 1), ddof=1)[free] / sd[j][free]
+        # The squares mix more slowly than the draws: a Gaussian's sd has error sqrt(1 / 2 n).
+        squares = np.array(
+            [
+                effective_sample_size((draws[j, :, :, k] - mean[j, k]) ** 2)
+                for k in np.flatnonzero(free)
+            ]
+        )
+        assert np.all(np.abs(spread - 1) <= 5 / np.sqrt(2 * np.minimum(squares, 4000)))
+
+
+FORMS = {
+    "huber": {"penalty": penalties.huber(0.03)},
+    "power": {"penalty": penalties.power(1.5)},
+    "softplus": {"link": "softplus", "nuts": NutsSettings(target_accept=0.97)},
+    "cvar": {"surrogate": surrogates.cvar(0.3)},
+    "bernstein": {"surrogate": surrogates.bernstein(1.0)},
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("given", FORMS.values(), ids=FORMS)
+def test_svi_is_within_five_percent_of_nuts(given):
+    judge, found = (solved("garnet", inference, **given) for inference in ("nuts", "svi"))
+    assert judge.diverging.max() < 0.01
+    np.testing.assert_allclose(sd_of(found), sd_of(judge), rtol=0.05)
+    off = (np.asarray(found.posterior.mean) - np.asarray(judge.posterior.mean))[:, -1]
+    assert np.all(np.abs(off) <= 0.1 * sd_of(judge))
+
+
+def test_a_softplus_ratio_is_never_negative():
+    logs, candidates = small_world()
+    belief = bd.fit(logs, candidates, gamma=0.9, rng_key=KEY, link="softplus")
+    assert belief["posterior/weights"].values.min() >= 0.0
+    plain = bd.fit(logs, candidates, gamma=0.9, rng_key=KEY, inference="exact")
+    assert plain["posterior/weights"].values.min() < 0.0
+    # Where no ratio is near zero in sds, the link changes little.
+    both = [b["constant_data/guide_mean"].values for b in (belief, plain)]
+    np.testing.assert_allclose(*both, atol=0.2 * plain["constant_data/guide_sd"].values.min())
+
+
+def test_a_belief_from_nuts_has_its_chains_and_says_how_they_mixed():
+    logs, candidates = small_world()
+    belief = bd.fit(
+        logs, candidates, gamma=0.9, rng_key=KEY, inference="nuts", draws=800,
+        nuts=NutsSettings(chains=2, warmup=300),
+    )  # fmt: skip
+    assert belief["posterior/value"].shape == (2, 400, 2)
+    assert belief["posterior/weights"].dims[:2] == ("chain", "draw")
+    known = belief["constant_data"]
+    assert np.all(known["r_hat"].values < 1.05)
+    assert np.all(known["effective_draws"].values > 100)
+    choice = bd.select(belief, bd.scores.regret(1))
+    assert set(choice.order) == set(candidates)
+    same = bd.fit(
+        logs, candidates, gamma=0.9, rng_key=KEY, inference="nuts", draws=800,
+        nuts=NutsSettings(chains=2, warmup=300),
+    )  # fmt: skip
+    np.testing.assert_array_equal(belief["posterior/value"], same["posterior/value"])
+
+
+def test_too_short_a_run_is_said():
+    logs, candidates = small_world()
+    belief = bd.fit(
+        logs, candidates, gamma=0.9, rng_key=KEY, inference="nuts", draws=8,
+        nuts=NutsSettings(chains=2, warmup=2),
+    )  # fmt: skip
+    assert "has not mixed" in belief.attrs["support_warnings"]
+
+
+@pytest.mark.parametrize("surrogate", ["cvar", "bernstein", "cdf"])
+def test_other_surrogates_report_what_they_bound(surrogate):
+    logs, candidates = small_world()
+    belief = bd.fit(logs, candidates, gamma=0.9, rng_key=KEY, surrogate=surrogate)
+    known = belief["constant_data"]
+    failing = 1.0 - known["constraint_probability"].values
+    assert np.all(failing <= known["surrogate_bound"].values + 1e-9)
+    markov = bd.fit(logs, candidates, gamma=0.9, rng_key=KEY)["constant_data"]
+    # All of them look for the same ratio.
+    np.testing.assert_allclose(
+        known["guide_mean"], markov["guide_mean"], atol=0.7 * markov["guide_sd"].values.min()
+    )
+    if surrogate == "cvar":
+        # Tighter than Markov's at the level that it found, which is inside.
+        assert np.all(known["surrogate_bound"].values < markov["surrogate_bound"].values)
+        assert np.all((known["surrogate_level"] > 0) & (known["surrogate_level"] < 1))
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"inference": "exact", "penalty": "huber(0.1)"}, "no closed form"),
+        ({"inference": "exact", "surrogate": "cvar"}, "no closed form"),
+        ({"inference": "exact", "link": "softplus"}, "no closed form"),
+        ({"inference": "nuts", "surrogate": "cvar"}, "fits no level"),
+        ({"inference": "nuts", "inner": "guide"}, "no guide"),
+        ({"inference": "nuts", "nuts": NutsSettings(chains=1)}, "nuts.chains"),
+        ({"inference": "nuts", "draws": 6}, "draws"),
+        ({"nuts": 4}, "NutsSettings"),
+        ({"inner": "guide", "penalty": "huber(0.1)"}, "inner='guide'"),
+        ({"inner": "guide", "link": "softplus"}, "inner='guide'"),
+        ({"link": "exp"}, "link"),
+    ],
+    ids=str,
+)
+def test_what_an_engine_cannot_do_is_refused(given, message):
+    with pytest.raises(SettingsError, match=message):
+        make_settings(gamma=0.9, **given)
