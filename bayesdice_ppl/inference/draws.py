@@ -23,6 +23,7 @@ from bayesdice_ppl.inference.copula import (
 )
 from bayesdice_ppl.inference.engine import Candidates, Problem, Solution
 from bayesdice_ppl.inference.exact import GaussianPosterior
+from bayesdice_ppl.inference.gain import WIDE
 from bayesdice_ppl.inference.settings import FitSettings
 from bayesdice_ppl.models import ratio_of
 from bayesdice_ppl.moments import Moments
@@ -177,7 +178,10 @@ def _draws(
             value = weights @ by_reward[-1] + moments.offset[-1]
         residual = weights @ by_reward.T + value[:, None] * moments.matrix[:, -1]
         loss = constraint.penalty.value(residual + moments.offset)
-        return value, loss, weights * moments.active
+        weights = weights * moments.active
+        # Single precision, as beliefs keep them, where in double they would fill the memory.
+        many = weights.shape[1] > WIDE
+        return value, loss, weights.astype(jnp.float32) if many else weights
 
     shared = None if normal is None or normal.ndim == 2 else 0
     several = None if latent is None else 0

@@ -25,6 +25,7 @@ from bayesdice_ppl.constraint import (
     residual_rank,
 )
 from bayesdice_ppl.inference.exact import GaussianPosterior, exact_posterior, square_root
+from bayesdice_ppl.inference.gain import WIDE
 from bayesdice_ppl.inference.mcmc import NutsSettings, run_nuts
 from bayesdice_ppl.inference.pilot import Pilot, run_pilot
 from bayesdice_ppl.inference.settings import FitSettings, affine_multipliers
@@ -154,11 +155,21 @@ def prepare(cells: Cells, candidates: Candidates, settings: FitSettings) -> Prob
             settings.penalty,
             settings.link,
             settings.value_constraint,
+            # The closed form moves in no coordinates; for many pairs they cost as much as it does.
+            settings.inference != "exact" or moments.matrix.shape[-2] <= WIDE,
         )
     return Problem(cells, moments, constraint, coordinates, pilots, prices)
 
 
-_STATIC = ("settings", "by_episode", "small_sample", "penalty", "link", "value_constraint")
+_STATIC = (
+    "settings",
+    "by_episode",
+    "small_sample",
+    "penalty",
+    "link",
+    "value_constraint",
+    "guided",
+)
 
 
 @partial(jax.jit, static_argnames=_STATIC[:3], compiler_options=_QUICK)
@@ -188,6 +199,7 @@ def _constraints(
     penalty: PenaltyChoice,
     link: str,
     value_constraint: bool,
+    guided: bool,
 ) -> tuple[ChanceConstraint, Coordinates]:
     def one(
         moments: Moments, pilot: Pilot, price: Array, epsilon: Array
@@ -196,12 +208,16 @@ def _constraints(
         if not value_constraint:
             rows = rows.at[-1].set(0.0)
         metric = invertible(pilot.covariance, rows, mean_square)
+        constraint = ChanceConstraint(penalty.build(metric, rows), price, epsilon)
+        if not guided:
+            size = moments.prior_mean.shape[0] - (0 if value_constraint else 1)
+            return constraint, Coordinates(jnp.zeros(size), jnp.eye(size))
         tight = penalty == penalties.mahalanobis()
         coordinates = flat_coordinates(
             moments, metric, rows, price, tight=tight, value_constraint=value_constraint
         )
         coordinates = through_link(coordinates, link, value_constraint=value_constraint)
-        return ChanceConstraint(penalty.build(metric, rows), price, epsilon), coordinates
+        return constraint, coordinates
 
     return jax.vmap(one)(moments, pilots, *prices)
 

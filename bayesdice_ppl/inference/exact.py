@@ -12,8 +12,10 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from bayesdice_ppl.inference.gain import condition
+from bayesdice_ppl.inference.gain import WIDE, condition
 from bayesdice_ppl.moments import Moments
+
+_ROOT_JITTER = 1e-10
 
 
 class GaussianPosterior(NamedTuple):
@@ -87,5 +89,10 @@ def square_root(covariance: Float[Array, "K K"]) -> Float[Array, "K K"]:
     """A square root of a positive semidefinite matrix, singular ones included."""
     scale = jnp.sqrt(jnp.maximum(jnp.diagonal(covariance), 0.0))
     safe = jnp.where(scale > 0.0, scale, 1.0)
-    values, vectors = jnp.linalg.eigh(covariance / safe[:, None] / safe)
+    unit = covariance / safe[:, None] / safe
+    if unit.shape[0] > WIDE:
+        # What has no spread of its own keeps a row of zeros.
+        added = jnp.where(scale > 0.0, _ROOT_JITTER, 1.0)
+        return scale[:, None] * jnp.linalg.cholesky(unit + jnp.diag(added))
+    values, vectors = jnp.linalg.eigh(unit)
     return scale[:, None] * vectors * jnp.sqrt(jnp.maximum(values, 0.0))
