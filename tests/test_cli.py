@@ -191,6 +191,10 @@ def test_bad_candidates_exit_2_and_name_the_place(fault, place, monkeypatch, cap
         (["--inference", "guess"], ["inference", "guess", "svi"]),
         (["--penalty", "cubic"], ["penalty", "cubic"]),
         (["--preset", "paper", "--joint"], ["preset", "joint"]),
+        (["--penalty", "huber"], ["penalty", "number"]),
+        (["--surrogate", "chebyshev"], ["surrogate", "cvar"]),
+        (["--link", "exp"], ["link", "softplus"]),
+        (["--inference", "exact", "--surrogate", "cvar"], ["no closed form", "nuts"]),
         (["--on-termination", "explode"], ["on_termination", "explode"]),
     ],
 )
@@ -357,3 +361,17 @@ def test_worlds_of_vectors_give_logs_and_true_values(world, said, tmp_path, monk
     assert code == 2
     assert "functions of vectors" in out.err
     assert sorted(path.name for path in tmp_path.iterdir()) == ["logs.parquet"]
+
+
+def test_another_penalty_surrogate_and_link_reach_the_belief(place, monkeypatch, capsys):
+    code, out = run(
+        *select_arguments(place), "--penalty", "huber(0.5)", "--surrogate", "cvar(0.2)", "--link",
+        "softplus", monkeypatch=monkeypatch, capsys=capsys,
+    )  # fmt: skip
+    assert code in (0, 3), out.err
+    written = json.loads((place / "out" / "ranking.json").read_text())["settings"]
+    assert [written[name] for name in ("penalty", "surrogate", "link")] == [
+        "huber(0.5)",
+        "cvar(0.2)",
+        "softplus",
+    ]
