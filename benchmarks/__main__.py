@@ -1,4 +1,4 @@
-"""Redo the tables: ``python -m benchmarks [calibration | speed | simulation | worlds | all]``.
+"""Redo the tables: ``python -m benchmarks [speed | simulation | worlds | calibration | price]``.
 
 ``python -m benchmarks reacher`` finds Reacher's true values anew, which takes half an hour and is
 not part of ``all``.
@@ -13,7 +13,7 @@ from pathlib import Path
 
 from benchmarks.tables import RESULTS
 
-TABLES = ("speed", "simulation", "worlds", "calibration")
+TABLES = ("speed", "simulation", "worlds", "calibration", "price")
 
 
 def main() -> None:
@@ -31,12 +31,15 @@ def main() -> None:
             again = [sys.executable, "-m", "benchmarks", table, *sys.argv[1:]]
             again = [word for word in again if word != "all"]
             subprocess.run(again, check=True)
-    elif arguments.table == "calibration":
+    elif arguments.table in ("calibration", "price"):
         # Thousands of small factorizations: a second BLAS thread only makes them wait, ten times
         # over. It is read when the library is loaded, and so set before.
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-        from benchmarks import calibration
+        from benchmarks import calibration, price
 
+        if arguments.table == "price":
+            price.main(arguments.output)
+            return
         calibration.main(arguments.trials or calibration.TRIALS, arguments.output)
     elif arguments.table == "reacher":
         from benchmarks import reacher_values

@@ -149,8 +149,14 @@ def count(layout: Layout, played: Transitions) -> Cells:
     )
 
 
-def believe(cells: Cells, probabilities: Float[Array, "S A"], settings: FitSettings) -> Believed:
-    """Closed-form belief about one policy from one log.
+def believe(
+    cells: Cells,
+    probabilities: Float[Array, "S A"],
+    settings: FitSettings,
+    *,
+    multiple: float = 1.0,
+) -> Believed:
+    """Closed-form belief about one policy from one log, lambda / epsilon a multiple of n.
 
     Notes
     -----
@@ -165,9 +171,11 @@ def believe(cells: Cells, probabilities: Float[Array, "S A"], settings: FitSetti
     pilot = run_pilot(cells, moments, settings.moments, small_sample=settings.small_sample)
     squared = settings.penalty == penalties.squared()
     metric = jnp.eye(len(moments.offset)) if squared else pilot.covariance
-    # lambda / epsilon = n, the default of both forms.
     posterior = exact_posterior(
-        moments, metric, cells.n_transitions, value_constraint=settings.value_constraint
+        moments,
+        metric,
+        multiple * cells.n_transitions,
+        value_constraint=settings.value_constraint,
     )
     share = pilot.ratio * cells.count / cells.n_transitions
     moved = jnp.sum(share * (1.0 - kept[cells.pair_state[cells.pair]]))
@@ -193,15 +201,21 @@ def run_trials(
     n_trials
         Number of logs.
     forms
-        Name -> choices of `make_settings`; every form sees the same logs.
+        Name -> choices of `make_settings`, and ``multiple``, lambda / epsilon in units of n (1);
+        every form sees the same logs.
 
     Returns
     -------
     dict
         Name of the form -> its beliefs, float64, one entry a trial.
     """
+    multiples = {name: choices.get("multiple", 1.0) for name, choices in forms.items()}
     fits = {
-        name: make_settings(gamma=setting.gamma, inference="exact", **choices)
+        name: make_settings(
+            gamma=setting.gamma,
+            inference="exact",
+            **{key: choice for key, choice in choices.items() if key != "multiple"},
+        )
         for name, choices in forms.items()
     }
     layout = lay_out(setting)
@@ -219,7 +233,10 @@ def run_trials(
     def trials(keys: PRNGKeyArray) -> dict[str, Believed]:
         def trial(key: PRNGKeyArray) -> dict[str, Believed]:
             cells = count(layout, play(key))
-            return {name: believe(cells, jnp.asarray(target), fits[name]) for name in fits}
+            policy = jnp.asarray(target)
+            return {
+                name: believe(cells, policy, fits[name], multiple=multiples[name]) for name in fits
+            }
 
         return jax.lax.map(trial, keys, batch_size=min(_BATCH, n_trials))
 

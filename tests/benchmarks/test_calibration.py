@@ -16,6 +16,15 @@ SCARCE_BANDIT = CELLS["bandit, behavior 0.2, n=50"]
 SCARCE_LAKE = CELLS["frozen lake, 10 episodes"]
 
 
+def test_four_times_the_price_halves_the_width():
+    forms = {"n": {}, "4 n": {"multiple": 4.0}, "paper, 4 n": {"preset": "paper", "multiple": 4.0}}
+    found = run_trials(SCARCE_LAKE, jax.random.key(5), 2, forms)
+    # Up to the prior, which is wide.
+    np.testing.assert_allclose(found["4 n"].sd, 0.5 * found["n"].sd, rtol=0.01)
+    np.testing.assert_allclose(found["4 n"].mean, found["n"].mean, rtol=0.02)
+    assert np.all(found["paper, 4 n"].sd > found["4 n"].sd)
+
+
 @pytest.mark.parametrize("setting", [SCARCE_BANDIT, SCARCE_LAKE], ids=lambda s: s.name)
 def test_a_trial_is_what_fit_computes(setting):
     key = jax.random.key(5)
