@@ -110,12 +110,9 @@ def garnet_policy(env: object, alpha: float, *, seed: int) -> TabularPolicy:
     EnvironmentSpecError
         If alpha is outside [0, 1] or the world is not tabular.
     """
-    check_alpha(alpha)
-    outcomes = as_tabular(env).outcomes
-    n_states, n_actions, _ = outcomes.probability.shape
+    n_states, n_actions, _ = as_tabular(env).outcomes.probability.shape
     random = np.random.default_rng(seed).dirichlet(np.ones(n_actions), size=n_states)
-    optimal = one_hot(optimal_actions(outcomes), n_actions)
-    return TabularPolicy(alpha * optimal + (1.0 - alpha) * random)
+    return _toward_optimal(env, alpha, random)
 
 
 def contextual_bandit_policy(env: object, alpha: float) -> TabularPolicy:
@@ -169,11 +166,8 @@ def river_swim_policy(env: object, alpha: float) -> TabularPolicy:
     EnvironmentSpecError
         If alpha is outside [0, 1] or the world is not tabular.
     """
-    check_alpha(alpha)
-    outcomes = as_tabular(env).outcomes
-    n_actions = outcomes.probability.shape[1]
-    optimal = one_hot(optimal_actions(outcomes), n_actions)
-    return TabularPolicy(alpha * optimal + (1.0 - alpha) / n_actions)
+    n_states, n_actions, _ = as_tabular(env).outcomes.probability.shape
+    return _toward_optimal(env, alpha, np.full((n_states, n_actions), 1.0 / n_actions))
 
 
 def taxi_policy(env: object, alpha: float, *, temperature: float = 1.0) -> TabularPolicy:
@@ -209,6 +203,14 @@ def taxi_policy(env: object, alpha: float, *, temperature: float = 1.0) -> Tabul
     soft = np.exp((values - values.max(axis=1, keepdims=True)) / temperature)
     soft /= soft.sum(axis=1, keepdims=True)
     return TabularPolicy(alpha * soft + (1.0 - alpha) / values.shape[1])
+
+
+def _toward_optimal(env: object, alpha: float, other: Float[np.ndarray, "S A"]) -> TabularPolicy:
+    """Mix the optimum at discount 0.99, by weight alpha, with another policy."""
+    check_alpha(alpha)
+    outcomes = as_tabular(env).outcomes
+    optimal = one_hot(optimal_actions(outcomes), other.shape[1])
+    return TabularPolicy(alpha * optimal + (1.0 - alpha) * other)
 
 
 def check_alpha(alpha: float) -> None:

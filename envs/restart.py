@@ -27,6 +27,9 @@ from bayesdice_ppl.envs.tabular import (
 )
 from bayesdice_ppl.errors import EnvironmentSpecError
 
+MOST_OUTCOMES = 20_000_000
+"""Most outcomes of a table that starts anew; so many take about four gigabytes to make."""
+
 
 def restart_outcomes(
     outcomes: Outcomes,
@@ -55,7 +58,7 @@ def restart_outcomes(
     Raises
     ------
     EnvironmentSpecError
-        If the probability is outside [0, 1).
+        If the probability is outside [0, 1), or the table would be too large.
     """
     check_restart(probability)
     starts = np.flatnonzero(initial_distribution > 0)
@@ -65,6 +68,12 @@ def restart_outcomes(
     restarted = chance * np.where(terminated, 1.0, probability)
     # One row for each way on, and one for each start only where the game can start anew.
     again = np.flatnonzero(restarted > 0)
+    if again.size * starts.size > MOST_OUTCOMES:
+        raise EnvironmentSpecError(
+            f"Restart: {again.size:,} outcomes that start anew in one of {starts.size:,} states "
+            f"make a table of {again.size * starts.size:,} outcomes, past the "
+            f"{MOST_OUTCOMES:,} that are allowed; use fewer states, starts or terminations"
+        )
     begun = [np.repeat(field[again], starts.size) for field in (pair, restarted, reward)]
     rows = (
         np.concatenate([pair, begun[0]]),

@@ -65,6 +65,12 @@ def test_the_river_is_the_published_one():
             envs.RiverSwim(length)
 
 
+def test_a_table_past_all_memory_is_refused_before_it_is_made():
+    env = envs.Restart(envs.Garnet(3000, 2, 2, seed=0, termination=0.1, reward_sparsity=0.0))
+    with pytest.raises(EnvironmentSpecError, match=r"outcomes, past the 20,000,000"):
+        _ = env.outcomes
+
+
 def test_a_delivered_taxi_takes_the_next_passenger():
     env = envs.InfiniteTaxi()
     # At R with a passenger for R: dropping off pays 20 and leads to each of 300 fresh starts.
