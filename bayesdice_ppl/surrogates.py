@@ -21,6 +21,9 @@ from jaxtyping import Array, Float
 
 from bayesdice_ppl.errors import SettingsError
 
+_STEEPEST = 50.0
+"""Exponent past which Bernstein's cost is linear."""
+
 
 class _Family(NamedTuple):
     """How surrogates of one name work.
@@ -124,7 +127,11 @@ def _cvar_bound(excess: np.ndarray, level: float) -> float:
 
 
 def _bernstein_cost(excess: Array, level: Array) -> Array:
-    return jnp.exp((excess - 1.0) / level)
+    scaled = (excess - 1.0) / level
+    # Far off it goes on along its tangent: squares of larger slopes overflow, and a sampler whose
+    # energies are infinite accepts anything.
+    within = jnp.minimum(scaled, _STEEPEST)
+    return jnp.exp(within) * (1.0 + scaled - within)
 
 
 def _bernstein_bound(excess: np.ndarray, level: float) -> float:

@@ -53,7 +53,7 @@ def test_the_best_level_of_bernstein(x):
 
     grid = min(log_bound(level) for level in np.linspace(-8.0, 8.0, 1000))
     found = surrogates.bernstein().bound(x)
-    assert found == pytest.approx(math.exp(min(0.0, grid)), rel=1e-3, abs=1e-300)
+    assert found == pytest.approx(math.exp(min(0.0, grid)), rel=1e-3, abs=1e-30)
 
 
 @settings(max_examples=30, deadline=None)
@@ -95,6 +95,17 @@ def test_costs_bound_the_step():
     ):
         for level in levels:
             assert np.all(np.asarray(surrogate.cost(x, level)) >= step - 1e-6)
+
+
+def test_bernsteins_cost_stays_finite_convex_and_above_one():
+    x = np.concatenate([np.linspace(0.0, 120.0, 2000), np.geomspace(121.0, 1e6, 50)])
+    with jax.enable_x64(True):
+        cost = np.asarray(surrogates.bernstein(1.0).cost(jnp.asarray(x), 1.0))
+        slope = np.asarray(jax.vmap(jax.grad(surrogates.bernstein(1.0).cost), (0, None))(x, 1.0))
+    near = x < 50.0
+    np.testing.assert_allclose(cost[near], np.exp(x[near] - 1.0), rtol=1e-12)
+    assert np.all(np.diff(slope) >= 0)
+    assert np.all(slope < 1e22)
 
 
 def test_the_conditional_value_at_risk_against_scipys_search():

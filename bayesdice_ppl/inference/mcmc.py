@@ -104,7 +104,9 @@ def run_nuts(
         density, _ = log_density(program, (moments, constraint), {}, sites)
         return -density
 
-    def run(key: PRNGKeyArray, start: Array, chosen: Surrogate, kept: int) -> tuple[Array, Array]:
+    def run(
+        key: PRNGKeyArray, start: Array, chosen: Surrogate, kept: int, **adapted: Any
+    ) -> tuple[Any, tuple[Array, Array]]:
         begin, advance = hmc(partial(potential, chosen=chosen))
         state = begin(
             start,
@@ -113,6 +115,7 @@ def run_nuts(
             target_accept_prob=settings.target_accept,
             max_tree_depth=settings.max_tree_depth,
             rng_key=key,
+            **adapted,
         )
         state, _ = jax.lax.scan(lambda s, _: (advance(s), None), state, None, settings.warmup)
 
@@ -120,17 +123,24 @@ def run_nuts(
             state = advance(state)
             return state, (state.z, state.diverging)
 
-        _, drawn = jax.lax.scan(step, state, None, kept)
-        return drawn
+        return jax.lax.scan(step, state, None, kept)
 
     def chain(key: PRNGKeyArray) -> tuple[Array, Array]:
         key_start, key_lead, key_draws = jax.random.split(key, 3)
         size = coordinates.center.shape
         start = settings.start_scale * jax.random.normal(key_start, size, coordinates.center.dtype)
+        adapted: dict[str, Any] = {}
         if surrogate != surrogates.markov():
-            # Far off, other costs are too flat or too steep to move; Markov's leads near.
-            start = run(key_lead, start, surrogates.markov(), 1)[0][-1]
-        return run(key_draws, start, surrogate, draws)
+            # Far off, other costs are too flat or too steep to move, and a chain that hardly moves
+            # adapts to that; Markov's leads near, and leaves its metric and step size.
+            led, _ = run(key_lead, start, surrogates.markov(), 1)
+            start = led.z
+            adapted = {
+                "step_size": led.adapt_state.step_size,
+                "inverse_mass_matrix": led.adapt_state.inverse_mass_matrix,
+            }
+        _, drawn = run(key_draws, start, surrogate, draws, **adapted)
+        return drawn
 
     y, diverging = jax.vmap(chain)(jax.random.split(rng_key, settings.chains))
     return NutsResult(jax.vmap(jax.vmap(latent_of))(y), diverging)

@@ -74,7 +74,8 @@ def test_nuts_agrees_with_the_closed_form(name, gamma, given):
 
 
 FORMS = {
-    "huber": {"penalty": penalties.huber(0.03)},
+    # A tighter bound makes tails that no Gaussian has: 5 % at 0.03, 7 % at 0.01.
+    "huber": {"penalty": penalties.huber(0.05)},
     "power": {"penalty": penalties.power(1.5)},
     "softplus": {"link": "softplus", "nuts": NutsSettings(target_accept=0.97)},
     "cvar": {"surrogate": surrogates.cvar(0.3)},
