@@ -31,6 +31,7 @@ from bayesdice_ppl.inference import (
     solve,
     split_key,
 )
+from bayesdice_ppl.keys import check_key
 from bayesdice_ppl.logs import Logs
 from bayesdice_ppl.penalties import PenaltyChoice
 from bayesdice_ppl.policies import ContinuousPolicy, Policy
@@ -124,7 +125,8 @@ def fit(
     prior_sd, value_prior_sd
         Prior standard deviations of the ratio (10), and of the value in those of the reward (10).
     draws
-        Number of posterior draws (4,000).
+        Number of posterior draws (4,000); NUTS shares them out among its chains, and draws no
+        remainder.
     svi, nuts
         How SVI optimizes, and how NUTS samples.
     preset
@@ -178,22 +180,6 @@ def fit(
     solution = solve(prepared.problem, key_solve, settings)
     drawn = draw(prepared.problem, solution, prepared.candidates, key_draw, settings)
     return _lay_out(prepared, solution, drawn, rng_key)
-
-
-def check_key(rng_key: Any) -> None:
-    """Refuse anything that is no key of `jax.random`.
-
-    Raises
-    ------
-    SettingsError
-        With what to write instead.
-    """
-    typed = hasattr(rng_key, "dtype") and jax.dtypes.issubdtype(rng_key.dtype, jax.dtypes.prng_key)
-    raw = getattr(rng_key, "shape", None) == (2,) and str(rng_key.dtype) == "uint32"
-    if not (typed and rng_key.shape == ()) and not raw:
-        raise SettingsError(
-            f"rng_key: expected one key such as jax.random.key(0), found {type(rng_key).__name__}."
-        )
 
 
 def _lay_out(

@@ -98,7 +98,7 @@ def draw(
         )
         correlation = correlation_matrix(np.asarray(covariance))
         distinct = correlation[np.ix_(first, first)]
-        ranks = joint_ranks(distinct, settings.draws, key_ranks)[:, copy.ravel()]
+        ranks = joint_ranks(distinct, len(value), key_ranks)[:, copy.ravel()]
     # Copies differ by rounding, which a strict comparison of draws would take for a difference.
     original = first[copy.ravel()]
     value, loss, weight = value[:, original], loss[:, original], weight[:, original]

@@ -112,13 +112,13 @@ class GaussianPolicy:
             Shape (..., batch), in nats.
         """
         center = self._center(obs)
-        if tuple(action.shape[-2:]) != tuple(center.shape):
+        if np.shape(action)[-2:] != tuple(center.shape):
             raise PoliciesError(
                 f"action: expected shape (..., {center.shape[0]}, {center.shape[1]}), a vector for "
-                f"each observation, found {tuple(action.shape)}."
+                f"each observation, found {np.shape(action)}."
             )
         _, density = _compiled()
-        return density(center, self.sd, action)
+        return density(center, self.sd, np.asarray(action))
 
     def _center(self, obs: Float[Any, "batch p"]) -> Float[Array, "batch q"]:
         """Mean actions; broadcasting would hide a shape that is wrong."""

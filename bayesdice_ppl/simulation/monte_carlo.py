@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Float
 
 from bayesdice_ppl.errors import EnvironmentSpecError, SettingsError
-from bayesdice_ppl.simulation.keys import check_key
+from bayesdice_ppl.keys import check_key
 from bayesdice_ppl.simulation.true_values import TrueValue
 from bayesdice_ppl.simulation.vectorized import Episodes, play
 

@@ -14,8 +14,8 @@ import numpy as np
 
 from bayesdice_ppl.envs.tabular import TabularEnv, find_tabular
 from bayesdice_ppl.errors import SettingsError
+from bayesdice_ppl.keys import check_key
 from bayesdice_ppl.logs import Logs
-from bayesdice_ppl.simulation.keys import check_key
 from bayesdice_ppl.simulation.sampling import sample_transitions
 from bayesdice_ppl.simulation.tables import policy_table
 from bayesdice_ppl.simulation.vectorized import Episodes, play

@@ -18,9 +18,9 @@ from jaxtyping import Bool, Float, Shaped
 
 from bayesdice_ppl.envs.tabular import through_transparent
 from bayesdice_ppl.errors import EnvironmentSpecError, PoliciesError
+from bayesdice_ppl.keys import seed_sequence
 from bayesdice_ppl.policies import ContinuousPolicy, Policy, TabularPolicy
 from bayesdice_ppl.policies.tabular import TOLERANCE, number_table
-from bayesdice_ppl.simulation.keys import seed_sequence
 from bayesdice_ppl.simulation.tables import action_columns
 
 COPIES = 128

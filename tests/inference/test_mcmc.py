@@ -124,6 +124,15 @@ def test_a_belief_from_nuts_has_its_chains_and_says_how_they_mixed():
     np.testing.assert_array_equal(belief["posterior/value"], same["posterior/value"])
 
 
+def test_draws_that_do_not_share_out_among_the_chains_are_left_out():
+    logs, candidates = small_world("bandit")
+    belief = bd.fit(
+        logs, candidates, gamma=0.0, rng_key=KEY, inference="nuts", draws=21,
+        nuts=NutsSettings(chains=2, warmup=20),
+    )  # fmt: skip
+    assert belief["posterior/value"].shape == (2, 10, 2)
+
+
 def test_too_short_a_run_is_said():
     logs, candidates = small_world()
     belief = bd.fit(

@@ -1,4 +1,7 @@
-"""One JAX key for everything that is random in a simulation, Gymnasium's generators included."""
+"""One JAX key for everything that is random: checked once, and turned into NumPy's seeds.
+
+Gymnasium's and NumPy's generators are seeded from the same key as JAX's draws.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ def check_key(rng_key: Any) -> None:
         if typed or raw:
             return
     raise SettingsError(
-        f"rng_key: expected one JAX key, such as jax.random.key(1), got {rng_key!r}"
+        f"rng_key: expected one key such as jax.random.key(0), found {type(rng_key).__name__}."
     )
 
 
