@@ -16,6 +16,8 @@ import numpy as np
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from jaxtyping import Bool, Float, Shaped
 
+from bayesdice_ppl.envs.restart import Restart
+from bayesdice_ppl.envs.table_env import TableEnv
 from bayesdice_ppl.envs.tabular import through_transparent
 from bayesdice_ppl.errors import EnvironmentSpecError, PoliciesError
 from bayesdice_ppl.keys import seed_sequence
@@ -125,6 +127,9 @@ def _copy(world: Any) -> Any:
 
 def _tables(layer: Any) -> dict[int, Any]:
     """What deepcopy is to take as copied already: arrays of the layer, and tuples of them."""
+    if not isinstance(layer, TableEnv | Restart):
+        # Of a stranger's arrays nobody knows whether they change as it is played.
+        return {}
     parts = [
         part
         for value in vars(layer).values()
