@@ -18,7 +18,7 @@ from bayesdice_ppl import penalties
 from bayesdice_ppl.envs import Outcomes
 from bayesdice_ppl.features import renormalize
 from bayesdice_ppl.inference import FitSettings, exact_posterior, make_settings, run_pilot
-from bayesdice_ppl.moments import Cells, build_moments
+from bayesdice_ppl.moments import Cells, build_moments, one_hot_features
 from bayesdice_ppl.policies import TabularPolicy
 from bayesdice_ppl.simulation import Transitions, sample_transitions
 
@@ -167,7 +167,8 @@ def believe(
     logged = (visits > 0.0).astype(visits.dtype)
     target, kept = renormalize(probabilities, cells.pair_state, cells.pair_action, logged)
     active = logged * (target > 0.0)
-    moments = build_moments(cells, target, active, kept, settings.moments)
+    features = one_hot_features(cells, target, active, kept.shape[0])
+    moments = build_moments(cells, features, settings.moments)
     pilot = run_pilot(cells, moments, settings.moments, small_sample=settings.small_sample)
     squared = settings.penalty == penalties.squared()
     metric = jnp.eye(len(moments.offset)) if squared else pilot.covariance

@@ -7,13 +7,24 @@ import numpyro
 _ = numpyro.__version__
 
 from bayesdice_ppl.models.gradients import StopScore, reverse_gradient
-from bayesdice_ppl.models.linear import Coordinates, Start, guide, model, ratio_of, weight_of
+from bayesdice_ppl.models.joint import model as joint_model
+from bayesdice_ppl.models.linear import (
+    Coordinates,
+    Start,
+    by_ratio,
+    guide,
+    model,
+    ratio_of,
+    weight_of,
+)
 
 __all__ = [
     "Coordinates",
     "Start",
     "StopScore",
+    "by_ratio",
     "guide",
+    "joint_model",
     "model",
     "ratio_of",
     "reverse_gradient",

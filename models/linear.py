@@ -101,6 +101,31 @@ def weight_of(ratio: Float[Array, "*b P"], link: str) -> Float[Array, "*b P"]:
     return ratio + jnp.log(-jnp.expm1(-ratio)) + 1.0 - _SOFTPLUS_OF_ONE
 
 
+def by_ratio(
+    moments: Moments, weights: Float[Array, "*b K"], link: str
+) -> Float[Array, "*b R"]:
+    """Residual at a value of zero, as the ratio alone makes it.
+
+    Parameters
+    ----------
+    moments
+        What the log says of one policy.
+    weights
+        Shape (..., K).
+    link
+        As for `ratio_of`; it acts on the ratio of each pair, linear in the weights before it.
+
+    Returns
+    -------
+    Array
+        Shape (..., R).
+    """
+    if link == "identity" or moments.basis is None or moments.by_ratio is None:
+        return ratio_of(weights, link) @ moments.matrix[:, :-1].T + moments.offset
+    ratio = ratio_of(weights @ moments.basis.T, link)
+    return ratio @ moments.by_ratio.T + moments.offset
+
+
 def model(
     moments: Moments,
     constraint: ChanceConstraint,
@@ -135,13 +160,12 @@ def model(
     """
     mean, scale = moments.prior_mean, moments.prior_scale
     latent = numpyro.sample("zeta", dist.Normal(mean[:-1], scale[:-1]).to_event(1))
-    weights = ratio_of(latent, link)
+    fixed = by_ratio(moments, latent, link)
     if value_constraint:
         value = numpyro.sample("value", dist.Normal(mean[-1], scale[-1]))
     else:
-        implied = moments.residual(weights, jnp.zeros_like(mean[-1]))[-1]
-        value = numpyro.deterministic("value", implied)
-    residual = moments.residual(weights, value)
+        value = numpyro.deterministic("value", fixed[-1])
+    residual = fixed + moments.matrix[:, -1] * value
     if inner == "guide":
         # No prior and no entropy: beta is a point of an inner maximization, not a belief.
         beta = numpyro.sample(

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from bayesdice_ppl.moments import Cells, Moments, MomentSettings
+from bayesdice_ppl.moments import Cells, Moments, MomentSettings, cell_ratio
 
 
 def start_weight(
@@ -38,7 +38,7 @@ def start_weight(
 def residual_covariance(
     cells: Cells,
     moments: Moments,
-    weights: Float[Array, " P"],
+    weights: Float[Array, " K"],
     settings: MomentSettings,
     *,
     by_episode: bool = False,
@@ -51,7 +51,8 @@ def residual_covariance(
         The log, and what it says about one policy. ``by_episode`` needs cells that are kept apart
         by episode.
     weights
-        The ratio of each pair at which Sigma is evaluated, shape (P,).
+        Weights of the ratio at which Sigma is evaluated, shape (K,); of one-hot features they are
+        the ratio of each pair.
     settings
         Discount and meaning of a termination.
     by_episode
@@ -64,7 +65,7 @@ def residual_covariance(
         Shape (R, R), positive semidefinite; divided by n it is the covariance of the residual.
     """
     n, m = cells.n_transitions, cells.n_episodes
-    ratio = (weights * moments.active)[cells.pair]
+    ratio = cell_ratio(cells, moments, weights)
     entry = start_weight(cells, ratio, settings)
     if by_episode:
         return _episode_covariance(cells, moments, ratio, entry)

@@ -25,7 +25,7 @@ from bayesdice_ppl.inference.engine import Candidates, Problem, Solution
 from bayesdice_ppl.inference.exact import GaussianPosterior
 from bayesdice_ppl.inference.gain import WIDE
 from bayesdice_ppl.inference.settings import FitSettings
-from bayesdice_ppl.models import ratio_of
+from bayesdice_ppl.models import by_ratio, ratio_of
 from bayesdice_ppl.moments import Moments
 
 
@@ -37,7 +37,7 @@ class Draws(NamedTuple):
     value, loss
         Shape (S, N): the value in reward per step, and the chance-constraint loss ell.
     weights
-        The ratio of each pair, shape (S, N, P).
+        Of the ratio, shape (S, N, K); with one-hot features the ratio of each pair.
     correlation
         Of the values as the copula was given it, shape (N, N); the identity if not joint.
     """
@@ -61,7 +61,7 @@ def draw(
     that identical candidates share every draw; without, each has draws of its own.
     """
     key_draws, key_ranks = split_key(rng_key)
-    n_policies = candidates.target.shape[0]
+    n_policies = candidates.active.shape[0]
     mean, factor = (np.asarray(array) for array in solution.posterior)
     df = np.asarray(problem.pilots.degrees_of_freedom)
     with jax.enable_x64(True):
@@ -90,24 +90,22 @@ def draw(
         if not settings.joint:
             return Draws(value, loss, weight, np.eye(n_policies))
         # One column of the copula for each distinct candidate: equal ones share it exactly.
-        _, first, copy = np.unique(
-            candidates.target, axis=0, return_index=True, return_inverse=True
-        )
+        first, copy = candidates.copies()
         covariance = _influence_covariance(
             problem.cells, problem.pilots, by_episode=settings.by_episode
         )
         correlation = correlation_matrix(np.asarray(covariance))
         distinct = correlation[np.ix_(first, first)]
-        ranks = joint_ranks(distinct, len(value), key_ranks)[:, copy.ravel()]
+        ranks = joint_ranks(distinct, len(value), key_ranks)[:, copy]
     # Copies differ by rounding, which a strict comparison of draws would take for a difference.
-    original = first[copy.ravel()]
+    original = first[copy]
     value, loss, weight = value[:, original], loss[:, original], weight[:, original]
     chosen = reorder(value, ranks)
     return Draws(
         np.take_along_axis(value, chosen, axis=0),
         np.take_along_axis(loss, chosen, axis=0),
         np.take_along_axis(weight, chosen[:, :, None], axis=0),
-        distinct[np.ix_(copy.ravel(), copy.ravel())],
+        distinct[np.ix_(copy, copy)],
     )
 
 
@@ -171,13 +169,14 @@ def _draws(
         stretch = value - latent[:, -1]
         variance = jnp.sum(factor[-1] ** 2)
         slope = factor[:-1] @ factor[-1] / jnp.where(variance > 0.0, variance, 1.0)
-        weights = ratio_of(latent[:, :-1] + stretch[:, None] * slope, link)
-        by_reward = moments.matrix[:, :-1]
+        weights = latent[:, :-1] + stretch[:, None] * slope
+        fixed = by_ratio(moments, weights, link)
         if link != "identity" and not value_constraint:
             # Not affine in the latent numbers: what the Gaussian says of it does not hold.
-            value = weights @ by_reward[-1] + moments.offset[-1]
-        residual = weights @ by_reward.T + value[:, None] * moments.matrix[:, -1]
-        loss = constraint.penalty.value(residual + moments.offset)
+            value = fixed[:, -1]
+        loss = constraint.penalty.value(fixed + value[:, None] * moments.matrix[:, -1])
+        if moments.basis is None:
+            weights = ratio_of(weights, link)
         weights = weights * moments.active
         # Single precision, as beliefs keep them, where in double they would fill the memory.
         many = weights.shape[1] > WIDE

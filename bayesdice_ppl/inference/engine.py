@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from bayesdice_ppl import penalties
 from bayesdice_ppl.constraint import (
@@ -30,8 +30,15 @@ from bayesdice_ppl.inference.mcmc import NutsSettings, run_nuts
 from bayesdice_ppl.inference.pilot import Pilot, run_pilot
 from bayesdice_ppl.inference.settings import FitSettings, affine_multipliers
 from bayesdice_ppl.inference.svi import SviSettings, flat_coordinates, run_svi, through_link
-from bayesdice_ppl.models import Coordinates, ratio_of
-from bayesdice_ppl.moments import Cells, Moments, MomentSettings, build_moments
+from bayesdice_ppl.models import Coordinates, by_ratio
+from bayesdice_ppl.moments import (
+    Cells,
+    Moments,
+    MomentSettings,
+    StateFeatures,
+    build_moments,
+    one_hot_features,
+)
 from bayesdice_ppl.penalties import PenaltyChoice
 from bayesdice_ppl.surrogates import Surrogate
 
@@ -45,11 +52,33 @@ GUIDE_FEATURES = 512
 
 
 class Candidates(NamedTuple):
-    """The candidates on the logged pairs, stacked: target (N, P), active (N, P), kept (N, S)."""
+    """The N candidates on what was logged, stacked.
 
-    target: Float[np.ndarray, "N P"]
-    active: Float[np.ndarray, "N P"]
+    Attributes
+    ----------
+    target
+        With one-hot features the renormalized policies, probability of each pair, shape (N, P).
+    active
+        1 for the weights in use, shape (N, K); see `StateFeatures`.
+    kept
+        Probability on logged actions in each state, shape (N, S).
+    at_state
+        With features other than one-hot those of each state, shape (N, S, d).
+    """
+
+    target: Float[np.ndarray, "N P"] | None
+    active: Float[np.ndarray, "N K"]
     kept: Float[np.ndarray, "N S"]
+    at_state: Float[np.ndarray, "N S d"] | None = None
+
+    def copies(self) -> tuple[Int[np.ndarray, " M"], Int[np.ndarray, " N"]]:
+        """The first of each of M distinct candidates, and which of them each candidate is."""
+        table = self.target if self.at_state is None else self.at_state
+        rows = [np.ascontiguousarray(row).tobytes() for row in np.asarray(table)]
+        # Sorted, so that the order in which candidates are given does not matter.
+        place = {row: i for i, row in enumerate(sorted(set(rows)))}
+        of_row = np.array([place[row] for row in rows])
+        return np.unique(of_row, return_index=True)[1], of_row
 
 
 class Problem(NamedTuple):
@@ -85,7 +114,7 @@ class Solution(NamedTuple):
     Attributes
     ----------
     posterior
-        Means (N, P + 1) and factors (N, P + 1, L).
+        Means (N, K + 1) and factors (N, K + 1, L).
     elbo
         Shape (N, steps); no steps in closed form.
     drift
@@ -180,14 +209,19 @@ def _pilots(
     by_episode: bool,
     small_sample: bool,
 ) -> tuple[Moments, Pilot]:
-    def one(target: Array, active: Array, kept: Array) -> tuple[Moments, Pilot]:
-        moments = build_moments(cells, target, active, kept, settings)
+    def one(candidate: Candidates) -> tuple[Moments, Pilot]:
+        if candidate.at_state is None:
+            n_states = candidate.kept.shape[0]
+            features = one_hot_features(cells, candidate.target, candidate.active, n_states)
+        else:
+            features = StateFeatures(candidate.at_state, candidate.active)
+        moments = build_moments(cells, features, settings)
         pilot = run_pilot(
             cells, moments, settings, by_episode=by_episode, small_sample=small_sample
         )
         return moments, pilot
 
-    return jax.vmap(one)(*(jnp.asarray(field) for field in candidates))
+    return jax.vmap(one)(jax.tree.map(jnp.asarray, candidates))
 
 
 @partial(jax.jit, static_argnames=_STATIC[3:], compiler_options=_QUICK)
@@ -216,7 +250,8 @@ def _constraints(
         coordinates = flat_coordinates(
             moments, metric, rows, price, tight=tight, value_constraint=value_constraint
         )
-        coordinates = through_link(coordinates, link, value_constraint=value_constraint)
+        if moments.basis is None:
+            coordinates = through_link(coordinates, link, value_constraint=value_constraint)
         return constraint, coordinates
 
     return jax.vmap(one)(moments, pilots, *prices)
@@ -305,5 +340,5 @@ def with_implied_values(
     moments: Moments, latent: Float[Array, "*b P"], *, link: str
 ) -> Float[Array, "*b K"]:
     """Append the value that each draw's ratio implies, mean_i zeta_i sigma(r_i)."""
-    value = ratio_of(latent, link) @ moments.matrix[-1, :-1] + moments.offset[-1]
+    value = by_ratio(moments, latent, link)[..., -1]
     return jnp.concatenate([latent, value[..., None]], axis=-1)

@@ -16,7 +16,7 @@ from jaxtyping import Array, Float
 
 from bayesdice_ppl.constraint import residual_covariance, start_weight
 from bayesdice_ppl.inference.gain import condition
-from bayesdice_ppl.moments import Cells, Moments, MomentSettings, reward_moments
+from bayesdice_ppl.moments import Cells, Moments, MomentSettings, cell_ratio, reward_moments
 
 
 class Pilot(NamedTuple):
@@ -25,7 +25,7 @@ class Pilot(NamedTuple):
     Attributes
     ----------
     mean
-        The pilot's estimate of (weights, value), shape (P + 1,).
+        The pilot's estimate of (weights, value), shape (K + 1,).
     covariance
         Sigma at the pilot's ratio, frozen, small-sample term included, shape (R, R).
     ratio
@@ -68,10 +68,11 @@ def run_pilot(
         Whether episodes are the independent unit, rather than transitions.
     small_sample
         Add to Sigma what the spread of rewards and successors within a pair does not show when
-        the pair was logged a few times, and give the values a Student t.
+        the pair was logged a few times, and give the values a Student t. For one-hot features.
     """
-    ones = jnp.ones_like(moments.target)
-    first = residual_covariance(cells, moments, ones, settings, by_episode=by_episode)
+    # The prior's center is a ratio of one everywhere, whatever the features are.
+    one = moments.prior_mean[:-1]
+    first = residual_covariance(cells, moments, one, settings, by_episode=by_episode)
     estimate = condition(
         moments.matrix,
         moments.offset,
@@ -85,7 +86,7 @@ def run_pilot(
     # The gain's row for the value holds minus the action values, and minus one for the reward;
     # seen from there a row of the design is a temporal-difference error.
     slope = estimate.gain[-1] / estimate.gain[-1, -1]
-    ratio = weights[cells.pair]
+    ratio = cell_ratio(cells, moments, weights)
     error = moments.design @ slope
     df = jnp.asarray(jnp.inf, weights.dtype)
     if small_sample:

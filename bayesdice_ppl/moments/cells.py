@@ -41,6 +41,11 @@ class Cells(NamedTuple):
         n and m, scalars.
     absorbed_reward
         sigma(0), the reward after an absorbing termination, scalar.
+    pair_features
+        Test features of each pair, shape (P, d); None: one-hot over the pairs.
+    basis
+        Features of the ratio at each pair, shape (P, K), the first of them constant; None: a
+        weight for each pair.
     """
 
     pair: Int[Any, " C"]
@@ -57,6 +62,8 @@ class Cells(NamedTuple):
     n_transitions: Float[Any, ""]
     n_episodes: Float[Any, ""]
     absorbed_reward: Float[Any, ""]
+    pair_features: Float[Any, "P d"] | None = None
+    basis: Float[Any, "P K"] | None = None
 
 
 def count_cells(

@@ -22,42 +22,43 @@ NEARLY_ONE = 0.9999
 class Moments(NamedTuple):
     """Residual of the constraints for one policy, affine in (weights, value).
 
-    The R rows are the stationarity constraint (one per pair), the normalization (from gamma =
-    0.9999 only: below, with one-hot features and no mass lost, it is a sum of the others), and the
-    value constraint.
+    The R rows are the stationarity constraint (one per test feature), the normalization (with
+    one-hot features from gamma = 0.9999 only: below, where no mass is lost, it is a sum of the
+    others), and the value constraint.
     A leading axis over policies or trials may stand before every field.
 
     Attributes
     ----------
     matrix, offset
-        G, shape (R, P + 1), and c, shape (R,): residual = G (weights, value) + c.
+        G, shape (R, K + 1), and c, shape (R,): residual = G (weights, value) + c.
     design
         The row D~ of each cell without its reward, shape (C, R); the reward of a transition adds
         to the last column.
     initial
         phi(s0, pi) on the R rows, zero past the stationarity ones, shape (E, R).
-    target
-        The renormalized policy, probability of each pair in its state, shape (P,).
     active
-        1 for the pairs that the policy visits; the ratio of the others is 0, shape (P,).
-    kept
-        Probability that the policy puts on logged actions in each state, shape (S,).
+        1 for the weights in use, shape (K,); with one-hot features those of the pairs that the
+        policy visits, and the ratio of the others is 0.
     prior_mean, prior_scale
-        Of (weights, value), shape (P + 1,).
+        Of (weights, value), shape (K + 1,).
+    by_ratio, basis
+        What a link between weights and ratio needs where a weight is not a pair's ratio: the
+        residual's matrix by the ratio of each pair, shape (R, P), and the ratio's features at each
+        pair, shape (P, K). Else None.
     """
 
     matrix: Float[Array, "R K"]
     offset: Float[Array, " R"]
     design: Float[Array, "C R"]
     initial: Float[Array, "E R"]
-    target: Float[Array, " P"]
-    active: Float[Array, " P"]
-    kept: Float[Array, " S"]
+    active: Float[Array, " K"]
     prior_mean: Float[Array, " K"]
     prior_scale: Float[Array, " K"]
+    by_ratio: Float[Array, "R P"] | None = None
+    basis: Float[Array, "P K"] | None = None
 
-    def residual(self, weights: Float[Array, " P"], value: Float[Array, ""]) -> Float[Array, " R"]:
-        """Residual of the constraints, shape (R,)."""
+    def residual(self, weights: Float[Array, " K"], value: Float[Array, ""]) -> Float[Array, " R"]:
+        """Residual of the constraints where the ratio is linear in the weights, shape (R,)."""
         return self.matrix[:, :-1] @ weights + self.matrix[:, -1] * value + self.offset
 
 
@@ -71,7 +72,8 @@ class MomentSettings(NamedTuple):
     restart
         True: a termination is followed by a fresh start; False: by sigma(0) for ever.
     prior_sd
-        Prior standard deviation of each weight, around 1.
+        Prior standard deviation of the ratio, around 1: of each pair's, or with features in the
+        root mean square over the logged pairs.
     value_prior_sd
         Prior standard deviation of the value, in standard deviations of the logged reward (around
         the absorbed one, where terminations absorb).
@@ -79,6 +81,10 @@ class MomentSettings(NamedTuple):
         Count rewards from their mean in the value's row, by subtracting the normalization that
         many times. A Mahalanobis penalty does not see the difference, rounding does; and mass of
         which the log has nothing then counts as the mean reward instead of as 0.
+    tabular
+        Whether features are one-hot over the logged pairs, of which the normalization is a sum.
+    linked
+        Keep what a link between weights and ratio needs.
     """
 
     gamma: float
@@ -86,33 +92,75 @@ class MomentSettings(NamedTuple):
     prior_sd: float = 10.0
     value_prior_sd: float = 10.0
     centered: bool = False
+    tabular: bool = True
+    linked: bool = False
 
     @property
     def normalized(self) -> bool:
         """Whether the normalization has a row of its own.
 
         At gamma = 1 the other rows do not imply it, and just below they do so only in digits that
-        rounding takes.
+        rounding takes. Features other than one-hot may not sum to a constant at all.
         """
-        return self.gamma > NEARLY_ONE
+        return self.gamma > NEARLY_ONE or not self.tabular
 
 
-def build_moments(
+class StateFeatures(NamedTuple):
+    """One policy's test features where it chooses an action, and the weights that they leave in use.
+
+    Attributes
+    ----------
+    at_state
+        phi(s, pi) = E_{a ~ pi(.|s)} phi(s, a) of each state, shape (S, d).
+    active
+        1 for the weights in use, shape (K,).
+    """
+
+    at_state: Float[Array, "S d"]
+    active: Float[Array, " K"]
+
+
+def one_hot_features(
     cells: Cells,
     target: Float[Array, " P"],
     active: Float[Array, " P"],
-    kept: Float[Array, " S"],
-    settings: MomentSettings,
-) -> Moments:
-    """Moments of one policy.
+    n_states: int,
+) -> StateFeatures:
+    """Expected one-hot features of a policy.
 
     Parameters
     ----------
     cells
         The log.
-    target, active, kept
-        The renormalized policy, the pairs it visits, and its share on logged actions, from
-        `bayesdice_ppl.features`.
+    target, active
+        The renormalized policy, and 1 for the pairs it visits, shape (P,).
+    n_states
+        S.
+    """
+    n_pairs = target.shape[0]
+    phi = jnp.zeros((n_states, n_pairs), target.dtype)
+    phi = phi.at[cells.pair_state, jnp.arange(n_pairs)].set(target * active)
+    return StateFeatures(phi, active)
+
+
+def cell_ratio(
+    cells: Cells, moments: Moments, weights: Float[Array, " K"]
+) -> Float[Array, " C"]:
+    """The ratio of each cell, linear in the weights, shape (C,)."""
+    weights = weights * moments.active
+    by_pair = weights if cells.basis is None else cells.basis @ weights
+    return by_pair[cells.pair]
+
+
+def build_moments(cells: Cells, features: StateFeatures, settings: MomentSettings) -> Moments:
+    """Moments of one policy.
+
+    Parameters
+    ----------
+    cells
+        The log, with the features of its pairs.
+    features
+        The policy's, on the same test features; with one-hot ones from `one_hot_features`.
     settings
         Discount, meaning of a termination, priors.
 
@@ -122,14 +170,13 @@ def build_moments(
 
         D_i = gamma [(1 - term_i) phi(s'_i, pi) + restart term_i phi0bar] - phi(s_i, a_i)
 
-    (Yang et al., "Offline Policy Selection under Uncertainty", eq. 8, with phi one-hot and the
-    expectation over pi taken exactly). A pair that the policy does not visit has ratio 0 exactly;
+    (Yang et al., "Offline Policy Selection under Uncertainty", eq. 8, the expectation over pi
+    taken exactly for one-hot features). A pair that the policy does not visit has ratio 0 exactly;
     its columns are zero.
     """
     gamma = settings.gamma
-    n_pairs = target.shape[0]
-    phi = jnp.zeros((kept.shape[0], n_pairs), target.dtype)
-    phi = phi.at[cells.pair_state, jnp.arange(n_pairs)].set(target * active)
+    phi, active = features
+    n_pairs, n_features = cells.pair_state.shape[0], phi.shape[1]
     phi0 = phi[cells.initial_state]
     phi0bar = cells.initial_weight @ phi0
 
@@ -137,8 +184,11 @@ def build_moments(
     following = (1.0 - ends) * phi[cells.successor]
     if settings.restart:
         following = following + ends * phi0bar
-    stationarity = gamma * following - jax.nn.one_hot(cells.pair, n_pairs, dtype=target.dtype)
-    columns = [stationarity * active]
+    if cells.pair_features is None:
+        current = jax.nn.one_hot(cells.pair, n_pairs, dtype=phi.dtype)
+        columns = [(gamma * following - current) * active]
+    else:
+        columns = [gamma * following - cells.pair_features[cells.pair]]
     offset = [(1.0 - gamma) * phi0bar]
     # The mass that a visit stands for includes what is absorbed after it.
     mass = jnp.ones_like(ends)
@@ -146,22 +196,22 @@ def build_moments(
         mass = mass + gamma / (1.0 - gamma) * ends
     if settings.normalized:
         columns.append(mass)
-        offset.append(-jnp.ones(1, target.dtype))
+        offset.append(-jnp.ones(1, phi.dtype))
     # Absorbed mass earns sigma(0) for ever, so a visit is worth sigma(r) - sigma(0) beside it.
-    floor = jnp.zeros((), target.dtype) if settings.restart else cells.absorbed_reward
+    floor = jnp.zeros((), phi.dtype) if settings.restart else cells.absorbed_reward
     reward_mean, reward_sd = reward_moments(cells)
-    base = reward_mean - floor if settings.centered else jnp.zeros((), target.dtype)
+    base = reward_mean - floor if settings.centered else jnp.zeros((), phi.dtype)
     columns.append(-floor - base * mass)
     offset.append((floor + base)[None])
     design = jnp.concatenate(columns, axis=1)
 
     weighted = design * cells.count[:, None]
     weighted = weighted.at[:, -1].add(cells.reward_sum) / cells.n_transitions
-    by_pair = jax.ops.segment_sum(weighted, cells.pair, num_segments=n_pairs)
-    n_rows = design.shape[1]
-    value_column = jnp.zeros((n_rows, 1), target.dtype).at[-1, 0].set(-1.0)
-    matrix = jnp.concatenate([(by_pair * active[:, None]).T, value_column], axis=1)
-    initial = jnp.zeros((phi0.shape[0], n_rows), target.dtype).at[:, :n_pairs].set(phi0)
+    by_ratio = jax.ops.segment_sum(weighted, cells.pair, num_segments=n_pairs).T
+    by_weight = by_ratio * active if cells.basis is None else by_ratio @ cells.basis
+    n_rows, n_weights = by_weight.shape
+    value_column = jnp.zeros((n_rows, 1), phi.dtype).at[-1, 0].set(-1.0)
+    initial = jnp.zeros((phi0.shape[0], n_rows), phi.dtype).at[:, :n_features].set(phi0)
 
     # Equal rewards leave no scale to set the prior by; their size, or one, stands in.
     size = jnp.where(reward_mean == 0.0, 1.0, jnp.abs(reward_mean))
@@ -169,15 +219,23 @@ def build_moments(
     if not settings.restart:
         # The absorbed reward is one of the rewards, and may lie far from all that were logged.
         reward_scale = jnp.sqrt(reward_scale**2 + (reward_mean - floor) ** 2)
-    ones = jnp.ones(n_pairs, target.dtype)
+    ones = jnp.ones(n_weights, phi.dtype)
+    if cells.basis is None:
+        weight_mean, weight_scale = ones, ones * settings.prior_sd
+    else:
+        # The first weight is the constant's: the prior's center is a ratio of 1 everywhere.
+        weight_mean = jnp.zeros(n_weights, phi.dtype).at[0].set(1.0)
+        size_of_row = jnp.sqrt(jnp.mean(jnp.sum(cells.basis**2, axis=1)))
+        weight_scale = ones * settings.prior_sd / size_of_row
+    linked = settings.linked and cells.basis is not None
     return Moments(
-        matrix=matrix,
+        matrix=jnp.concatenate([by_weight, value_column], axis=1),
         offset=jnp.concatenate(offset),
         design=design,
         initial=initial,
-        target=target,
         active=active,
-        kept=kept,
-        prior_mean=jnp.append(ones, reward_mean),
-        prior_scale=jnp.append(ones * settings.prior_sd, reward_scale * settings.value_prior_sd),
+        prior_mean=jnp.append(weight_mean, reward_mean),
+        prior_scale=jnp.append(weight_scale, reward_scale * settings.value_prior_sd),
+        by_ratio=by_ratio if linked else None,
+        basis=cells.basis if linked else None,
     )

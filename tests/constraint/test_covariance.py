@@ -6,7 +6,7 @@ import pytest
 
 from bayesdice_ppl.constraint import residual_covariance, start_weight
 from bayesdice_ppl.features import logged_pairs
-from bayesdice_ppl.moments import MomentSettings, build_moments, count_cells
+from bayesdice_ppl.moments import MomentSettings, build_moments, count_cells, one_hot_features
 
 CASES = [(0.0, True), (0.9, True), (0.9, False), (1.0, True)]
 
@@ -17,19 +17,19 @@ def case(request, plain):
     logs = plain.log(8, rewards="continuous")
     oracle = plain.problem(logs, plain.policies(9, 1)["p0"], gamma=gamma, restart=restart)
     target = np.array([oracle.policy[s][a] for s, a in oracle.pairs])
-    kept = np.ones(4)
     weights = np.random.default_rng(1).gamma(2.0, 0.5, len(oracle.pairs))
-    return logs, oracle, target, kept, weights, MomentSettings(gamma, restart=restart)
+    return logs, oracle, target, weights, MomentSettings(gamma, restart=restart)
 
 
 @pytest.mark.parametrize("by_episode", [False, True], ids=["transition", "episode"])
 def test_cells_lose_nothing_of_the_covariance(case, by_episode):
-    logs, oracle, target, kept, weights, settings = case
+    logs, oracle, target, weights, settings = case
     mask = np.ones(logs.n_transitions, dtype=bool)
     pairs = logged_pairs(logs, np.arange(2), mask)
     cells, _ = count_cells(logs, pairs, mask, settings.gamma, by_episode=by_episode)
     with jax.enable_x64(True):
-        moments = build_moments(cells, target, oracle.active, kept, settings)
+        features = one_hot_features(cells, target, oracle.active, 4)
+        moments = build_moments(cells, features, settings)
         found = residual_covariance(cells, moments, weights, settings, by_episode=by_episode)
         entry = float(start_weight(cells, (weights * oracle.active)[cells.pair], settings))
         found = np.asarray(found)
@@ -59,7 +59,8 @@ def test_starts_enter_with_c0_squared_and_once_per_episode(plain):
     cells, _ = count_cells(logs, logged_pairs(logs, np.arange(1), mask), mask, 0.5)
     settings = MomentSettings(0.5)
     with jax.enable_x64(True):
-        moments = build_moments(cells, np.ones(2), np.ones(2), np.ones(2), settings)
+        features = one_hot_features(cells, np.ones(2), np.ones(2), 2)
+        moments = build_moments(cells, features, settings)
         found = np.asarray(residual_covariance(cells, moments, np.zeros(2), settings))
     # At zero ratio only (n / m) c0^2 Cov_e is left, with shares 1/3 and 2/3 of three episodes.
     variance = 10 / 3 * 0.5**2 * (1 / 3) * (2 / 3)

@@ -6,7 +6,7 @@ import pytest
 
 from bayesdice_ppl.features import logged_pairs
 from bayesdice_ppl.inference.pilot import run_pilot, small_sample_rule
-from bayesdice_ppl.moments import MomentSettings, build_moments, count_cells
+from bayesdice_ppl.moments import MomentSettings, build_moments, count_cells, one_hot_features
 
 
 def rule_by_hand(deltas, pair_of_row, ratio, n):
@@ -82,7 +82,8 @@ def pilot(request, plain):
     target = np.array([oracle.policy[s][a] for s, a in oracle.pairs])
     settings = MomentSettings(gamma, restart=restart, prior_sd=1e5, value_prior_sd=1e5)
     with jax.enable_x64(True):
-        moments = build_moments(cells, target, oracle.active, np.ones(4), settings)
+        features = one_hot_features(cells, target, oracle.active, 4)
+        moments = build_moments(cells, features, settings)
         run = jax.jit(run_pilot, static_argnames=("settings", "small_sample"))
         found = plain.numpy(run(cells, moments, settings))
     return found, oracle, cell_of_row, pair_of_row

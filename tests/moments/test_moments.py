@@ -8,7 +8,13 @@ import pytest
 from bayesdice_ppl import Logs, Policies, TabularPolicy
 from bayesdice_ppl.features import logged_pairs
 from bayesdice_ppl.logs import usable_rows
-from bayesdice_ppl.moments import MomentSettings, build_moments, count_cells, reward_moments
+from bayesdice_ppl.moments import (
+    MomentSettings,
+    build_moments,
+    count_cells,
+    one_hot_features,
+    reward_moments,
+)
 
 CASES = [(0.0, True), (0.9, True), (0.9, False), (1.0, True)]
 
@@ -24,11 +30,9 @@ def case(request, plain):
     pairs = logged_pairs(logs, np.arange(2), mask)
     cells, cell_of_row = count_cells(logs, pairs, mask, gamma)
     target = np.array([oracle.policy[s][a] for s, a in oracle.pairs])
-    kept = np.array([oracle.kept[s] for s in range(4)])
     with jax.enable_x64(True):
-        moments = build_moments(
-            cells, target, oracle.active, kept, MomentSettings(gamma, restart=restart)
-        )
+        features = one_hot_features(cells, target, oracle.active, 4)
+        moments = build_moments(cells, features, MomentSettings(gamma, restart=restart))
         moments = plain.numpy(moments)
     return moments, oracle, cells, cell_of_row
 
