@@ -2,6 +2,7 @@ from . import datasets as datasets
 from . import diagnostics as diagnostics
 from . import envs as envs
 from . import errors as errors
+from . import features as features
 from . import inference as inference
 from . import models as models
 from . import penalties as penalties
@@ -19,8 +20,8 @@ from .policies import GaussianPolicy as GaussianPolicy
 from .policies import Policies as Policies
 from .policies import TabularPolicy as TabularPolicy
 from .policies import read_policies as read_policies
-from .preparation import Prepared as Prepared
 from .preparation import prepare as prepare
+from .prepared import Prepared as Prepared
 from .selection import Selection as Selection
 from .selection import select as select
 from .simulation import simulate as simulate

@@ -55,6 +55,7 @@ def make_belief(
     attrs: Mapping[str, Any],
     *,
     n_chains: int = 1,
+    weights: str = "pair",
 ) -> DataTree:
     """Lay out a belief as a DataTree.
 
@@ -69,6 +70,8 @@ def make_belief(
         Attributes of the root; anything that is no string or number is stored as JSON.
     n_chains
         Number of equally long chains that the S draws are, one after another.
+    weights
+        What the weights of the ratio belong to: ``"pair"`` or ``"feature"``.
     """
     # ArviZ itself would load its plots, which take a second.
     from arviz_base import from_dict
@@ -84,13 +87,14 @@ def make_belief(
     }
     dims = {
         "value": ["policy"],
-        "weights": ["policy", "pair"],
+        "weights": ["policy", weights],
         "loss": ["policy"],
         "elbo": ["policy", "step"],
         "reward": ["transition"],
         "pair_state": ["pair"],
         "pair_action": ["pair"],
         "pair_count": ["pair"],
+        "pilot_ratio": ["policy", "transition"],
         "correlation": ["policy", "other_policy"],
     }
     for key in groups.get("constant_data", {}):

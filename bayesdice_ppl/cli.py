@@ -213,11 +213,15 @@ def check(
     from bayesdice_ppl.inference import make_settings
     from bayesdice_ppl.logs import read_logs, usable_rows
     from bayesdice_ppl.policies import read_policies
-    from bayesdice_ppl.preparation import measure_support, prepare_fit
+    from bayesdice_ppl.preparation import default_features, prepare_fit
+    from bayesdice_ppl.prepared import measure_support
 
-    settings = make_settings(gamma=gamma, on_termination=on_termination)
+    make_settings(gamma=gamma, on_termination=on_termination)  # refused before anything is read
     console = make_console()
     loaded = read_logs(logs, columns=parse_columns(columns), actions=parse_actions(actions))
+    settings = make_settings(
+        gamma=gamma, on_termination=on_termination, features=default_features(loaded)
+    )
     show_logs(console, loaded)
     rows = usable_rows(loaded, gamma)
     console.print(
@@ -232,8 +236,9 @@ def check(
     if policies is None:
         if loaded.vector_states or loaded.vector_actions:
             console.print(
-                "The log can be read. Fitting it needs feature maps, which this version does not "
-                "have: give states and actions as labels (a discretization, say) to use it."
+                "The log can be used from Python, with candidates that are objects: "
+                "bayesdice_ppl.fit chooses features for its vectors. The command line takes "
+                "candidates as tables, and needs labels."
             )
         else:
             console.print("The log can be used.")
@@ -242,7 +247,7 @@ def check(
     with console.status(f"Holding {len(candidates)} candidates against the log ..."):
         prepared = prepare_fit(loaded, candidates, settings)
         support = measure_support(prepared)
-    names = prepared.aligned.names
+    names = prepared.names
     headings = [
         "policy",
         "unlogged steps",

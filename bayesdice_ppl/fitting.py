@@ -15,10 +15,20 @@ import jax
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
-from bayesdice_ppl.belief import SupportWarning, make_belief
+from bayesdice_ppl.belief import make_belief
 from bayesdice_ppl.diagnostics.logged import logged_value
 from bayesdice_ppl.diagnostics.support import support_warnings
 from bayesdice_ppl.errors import SettingsError
+from bayesdice_ppl.features import FeatureChoice
+from bayesdice_ppl.fit_warnings import (
+    constant_reward,
+    much_left_out,
+    odd_spread,
+    sampling_diagnostics,
+    thin_spread,
+    unconverged,
+    unmixed,
+)
 from bayesdice_ppl.inference import (
     Draws,
     FitSettings,
@@ -35,23 +45,13 @@ from bayesdice_ppl.keys import check_key
 from bayesdice_ppl.logs import Logs
 from bayesdice_ppl.penalties import PenaltyChoice
 from bayesdice_ppl.policies import ContinuousPolicy, Policy
-from bayesdice_ppl.preparation import Prepared, measure_support, prepare_fit
+from bayesdice_ppl.preparation import default_features, prepare_fit
+from bayesdice_ppl.prepared import Prepared, action_sampling_error, measure_support
 
 if TYPE_CHECKING:
     from xarray import DataTree
 
     from bayesdice_ppl.surrogates import Surrogate
-
-THIN_DF = (2.0, 4.0)
-"""Degrees of freedom at which the belief abstains (no variance), and at which it warns."""
-LEFT_OUT = (0.2, 0.5)
-"""Share of transitions left out at which the belief warns, and at which it abstains."""
-NO_SPREAD = 1e-4
-"""Share of the rewards' sd below which a belief has no width of its own."""
-R_HAT, EFFECTIVE_DRAWS, DIVERGING = 1.05, 100.0, 0.01
-"""Past these NUTS counts as not mixed: R-hat, effective draws, share of divergent ones."""
-DRIFT = 0.1
-"""How far SVI may move in its last window: mean in sds, sd relative."""
 
 
 def fit(
@@ -65,6 +65,8 @@ def fit(
     surrogate: Surrogate | str | None = None,
     link: str | None = None,
     inner: str | None = None,
+    features: FeatureChoice | None = None,
+    action_draws: int | None = None,
     on_termination: str | None = None,
     cluster: str | None = None,
     joint: bool | None = None,
@@ -105,16 +107,24 @@ def fit(
         ``"identity"`` (default), or ``"softplus"``: no draw of the ratio is negative.
     inner
         ``"guide"`` (default) fits the multipliers; ``"exact"`` uses their closed form.
+    features
+        What ratio and multipliers can tell apart, from `bayesdice_ppl.features`. By default
+        one-hot for labels; for vectors 200 random Fourier features, 100 for each label of an
+        action or a state beside a vector.
+    action_draws
+        Even number of actions drawn in each state for the mean over a policy of continuous
+        actions (32); the standard error that this leaves in a value is reported.
     on_termination
         ``"restart"`` (default): a fresh start follows; ``"absorb"``: reward 0 for ever.
     cluster
-        ``"transition"`` (default) or ``"episode"``: what is independent of what.
+        ``"transition"`` or ``"episode"``: what is independent of what. By default transitions for
+        one-hot features and episodes for others, which cannot express every action value.
     joint
         True (default): values move together as errors on the same logs do; False: the paper's
         product of marginals.
     small_sample
         True (default): pairs that were logged a few times widen the belief. Off with the squared
-        penalty, or without the value constraint, which it is a rule for.
+        penalty, without the value constraint, which it is a rule for, or with other features.
     value_constraint
         True (default): the noise of the rewards is part of the belief.
     lam, epsilon, xi
@@ -155,6 +165,8 @@ def fit(
         surrogate=surrogate,
         link=link,
         inner=inner,
+        features=default_features(logs) if features is None else features,
+        action_draws=action_draws,
         on_termination=on_termination,
         cluster=cluster,
         joint=joint,
@@ -169,12 +181,12 @@ def fit(
         svi=svi,
         nuts=nuts,
     )
-    prepared = prepare_fit(logs, policies, settings)
+    prepared = prepare_fit(logs, policies, settings, rng_key)
     key_solve, key_draw = split_key(rng_key)
     if settings.lam == "search":
         keys = (key_solve, key_draw)
         problem = search_price(
-            prepared.problem, prepared.candidates, prepared.aligned.names, keys, settings
+            prepared.problem, prepared.candidates, prepared.names, keys, settings
         )
         prepared = replace(prepared, problem=problem)
     solution = solve(prepared.problem, key_solve, settings)
@@ -185,18 +197,18 @@ def fit(
 def _lay_out(
     prepared: Prepared, solution: Solution, drawn: Draws, rng_key: PRNGKeyArray
 ) -> DataTree:
-    settings, logs, pairs = prepared.settings, prepared.logs, prepared.pairs
-    names = prepared.aligned.names
+    settings, logs = prepared.settings, prepared.logs
+    names = prepared.names
     problem = prepared.problem
     support = measure_support(prepared)
     df = np.asarray(problem.pilots.degrees_of_freedom)
     warnings = [
-        *support_warnings(names, support),
-        *_constant_reward(names, logs, prepared),
-        *_much_left_out(names, logs, prepared),
-        *_thin_spread(names, df),
-        *_unconverged(names, solution.drift),
-        *_unmixed(names, solution),
+        *support_warnings(names, support, extrapolates=_extrapolates(prepared)),
+        *constant_reward(names, logs, prepared),
+        *much_left_out(names, logs, prepared),
+        *thin_spread(names, df),
+        *unconverged(names, solution.drift),
+        *unmixed(names, solution),
     ]
     restart = settings.on_termination == "restart"
     logged = logged_value(logs, settings.gamma, restart=restart)
@@ -210,10 +222,8 @@ def _lay_out(
             "the belief is not finite: rewards or prior scales are too large or too small for "
             "double precision. Rescale the rewards to the order of 1."
         )
-    warnings += _odd_spread(names, sd, logs.reward[prepared.rows.mask])
+    warnings += odd_spread(names, sd, logs.reward[prepared.rows.mask])
     epsilon = np.array([price.epsilon for price in problem.prices])
-    states = logs.state_labels[pairs.state]
-    actions = prepared.aligned.actions[pairs.action]
     groups: dict[str, dict[str, np.ndarray]] = {
         "posterior": {"value": drawn.value, "weights": drawn.weights.astype(np.float32)},
         "sample_stats": {"loss": drawn.loss},
@@ -236,9 +246,7 @@ def _lay_out(
             ),
             **sampling_diagnostics(solution),
             **support._asdict(),
-            "pair_state": states.astype(str),
-            "pair_action": actions.astype(str),
-            "pair_count": np.bincount(pairs.of_row),
+            **_pair_table(prepared),
         },
     }
     if solution.elbo.size:
@@ -254,8 +262,8 @@ def _lay_out(
         "n_terminated": int(logs.terminated.sum()),
         "rows_left_out": prepared.rows.left_out,
         "steps_left_out": list(prepared.rows.steps),
-        "action_space": prepared.aligned.source,
-        "n_actions": len(prepared.aligned.actions),
+        "action_space": prepared.action_source,
+        "n_actions": 0 if prepared.actions is None else len(prepared.actions),
         "logged_value": logged.value,
         "logged_value_standard_error": logged.standard_error,
         "logged_value_tail": logged.tail,
@@ -265,117 +273,34 @@ def _lay_out(
     coords = {
         "policy": list(names),
         "other_policy": list(names),
-        "pair": [f"{s}, {a}" for s, a in zip(states, actions, strict=True)],
     }
+    if settings.tabular:
+        known = groups["constant_data"]
+        labels = zip(known["pair_state"], known["pair_action"], strict=True)
+        coords["pair"] = [f"{state}, {action}" for state, action in labels]
     n_chains = 1 if solution.sampled is None else solution.sampled.shape[1]
-    return make_belief(groups, coords, attrs, n_chains=n_chains)
+    weights = "pair" if settings.tabular else "feature"
+    return make_belief(groups, coords, attrs, n_chains=n_chains, weights=weights)
 
 
-def _constant_reward(
-    names: tuple[str, ...], logs: Logs, prepared: Prepared
-) -> list[SupportWarning]:
-    """Say so when every usable reward is the same: their spread then cannot be learned."""
-    reward = logs.reward[prepared.rows.mask]
-    if np.ptp(reward) > 0.0:
-        return []
-    reason = (
-        f"every logged reward is {reward[0]:g}, so that the logs cannot tell how far another "
-        "policy's rewards would differ."
-    )
-    return [SupportWarning(name, reason, True) for name in names]
+def _extrapolates(prepared: Prepared) -> bool:
+    """Whether features say something of actions that a state's logs do not have."""
+    return not prepared.settings.tabular and not prepared.logs.vector_states
 
 
-def _much_left_out(names: tuple[str, ...], logs: Logs, prepared: Prepared) -> list[SupportWarning]:
-    """Say so when most of the log could not be used."""
-    share = prepared.rows.left_out / logs.n_transitions
-    if share <= LEFT_OUT[0]:
-        return []
-    reason = (
-        f"{share:.0%} of the transitions are left out, since the log does not say where some of "
-        "them led; add a column next_state."
-    )
-    return [SupportWarning(name, reason, share > LEFT_OUT[1]) for name in names]
-
-
-def _thin_spread(names: tuple[str, ...], df: np.ndarray) -> list[SupportWarning]:
-    """Say so when the spread itself rests on so little that it has no finite variance."""
-    return [
-        SupportWarning(
-            name,
-            f"its spread rests on few visits to the pairs that matter ({value:.1f} degrees of "
-            "freedom), and has hardly a variance.",
-            bool(value <= THIN_DF[0]),
-        )
-        for name, value in zip(names, df, strict=True)
-        if value <= THIN_DF[1]
-    ]
-
-
-def _odd_spread(names: tuple[str, ...], sd: np.ndarray, reward: np.ndarray) -> list[SupportWarning]:
-    """Say so when a belief is wider than all rewards, or has no width where rewards vary."""
-    found = []
-    span = float(np.ptp(np.append(reward, 0.0)))
-    for name, value in zip(names, sd, strict=True):
-        if value > span:
-            reason = (
-                f"its belief (sd {value:.3g}) is wider than the range of the rewards: the log does "
-                "not determine its value (at gamma = 1, are all states connected?)."
-            )
-            found.append(SupportWarning(name, reason, True))
-        elif np.ptp(reward) > 0.0 and value < NO_SPREAD * np.std(reward):
-            reason = (
-                "its belief has no width, since nothing ever varied within the state-action pairs "
-                "it visits; the logs cannot tell how far they would vary."
-            )
-            found.append(SupportWarning(name, reason, True))
-    return found
-
-
-def _unconverged(names: tuple[str, ...], drift: np.ndarray) -> list[SupportWarning]:
-    """Say so when SVI was still moving in its last window."""
-    return [
-        SupportWarning(
-            name,
-            f"SVI has not converged: in its last window the value's mean still moved by {mean:.2g} "
-            f"sd and its sd by {sd:.0%}; give it more windows, or use inference='exact'.",
-            True,
-        )
-        for name, (mean, sd) in zip(names, drift, strict=True)
-        if not max(mean, sd) <= DRIFT
-    ]
-
-
-def sampling_diagnostics(solution: Solution) -> dict[str, np.ndarray]:
-    """How well NUTS's chains mixed, on the values as they were sampled; nothing of other engines.
-
-    The joint belief reorders draws, after which chains say nothing, so it is measured before.
-    """
-    if solution.sampled is None:
-        return {}
-    from numpyro.diagnostics import effective_sample_size, split_gelman_rubin
-
-    values = np.moveaxis(solution.sampled[..., -1], 0, -1)
+def _pair_table(prepared: Prepared) -> dict[str, np.ndarray]:
+    """What the weights belong to: pairs, or features, with the ratio that these give on the log."""
+    pairs, logs = prepared.pairs, prepared.logs
+    if prepared.settings.tabular and prepared.actions is not None:
+        return {
+            "pair_state": logs.state_labels[pairs.state].astype(str),
+            "pair_action": prepared.actions[pairs.action].astype(str),
+            "pair_count": np.bincount(pairs.of_row),
+        }
     return {
-        "r_hat": np.asarray(split_gelman_rubin(values)),
-        "effective_draws": np.asarray(effective_sample_size(values)),
-        "diverging": np.asarray(solution.diverging),
+        "pilot_ratio": np.asarray(prepared.problem.pilots.ratio)[:, prepared.cell_of_row],
+        "action_standard_error": action_sampling_error(prepared),
     }
-
-
-def _unmixed(names: tuple[str, ...], solution: Solution) -> list[SupportWarning]:
-    """Say so when NUTS's chains disagree, or stumble."""
-    found = sampling_diagnostics(solution)
-    if not found:
-        return []
-    warnings = []
-    for name, r_hat, ess, diverging in zip(names, *found.values(), strict=True):
-        if not (r_hat <= R_HAT and ess >= EFFECTIVE_DRAWS and diverging <= DIVERGING):
-            reason = (
-                f"NUTS has not mixed: R-hat {r_hat:.3f}, {ess:.0f} effective draws, "
-                f"{diverging:.1%} divergent; give it more warmup and draws."
-            )
-            warnings.append(SupportWarning(name, reason, True))
-    return warnings
 
 
 def _settings_dict(settings: FitSettings) -> dict[str, Any]:
@@ -383,6 +308,7 @@ def _settings_dict(settings: FitSettings) -> dict[str, Any]:
         **settings._asdict(),
         "penalty": str(settings.penalty),
         "surrogate": str(settings.surrogate),
+        "features": str(settings.features),
         "svi": settings.svi._asdict(),
         "nuts": settings.nuts._asdict(),
     }

@@ -1,15 +1,15 @@
-"""What can be done with vectors as long as none can be fitted: check them, and be told why."""
+"""Logs of vectors: default features, and candidates that do not fit them."""
 
 import sys
 
 import jax
+import numpy as np
 import polars as pl
 import pytest
 
 import bayesdice_ppl as bd
 from bayesdice_ppl import cli
-from bayesdice_ppl.errors import LogsError
-from bayesdice_ppl.preparation import prepare
+from bayesdice_ppl.errors import PoliciesError
 
 LABELS = {
     "episode_id": [k // 2 for k in range(24)],
@@ -26,28 +26,53 @@ def table(*without, **vectors):
     return {k: v for k, v in LABELS.items() if k not in without} | vectors
 
 
+class Coin:
+    """Chooses between the two actions whatever it sees."""
+
+    def probs(self, obs):
+        return np.tile([0.3, 0.7], (len(obs), 1))
+
+
+NORMAL = bd.GaussianPolicy(lambda obs: np.zeros((len(obs), 2)) + 1.0, 1.0)
+BOTH = table("state", "action", **OBS, **ACTIONS)
+
+
 @pytest.mark.parametrize("gamma", [0.0, 0.9])
 @pytest.mark.parametrize(
-    ("frame", "words", "others"),
+    ("frame", "policy", "features"),
     [
-        (table("state", **OBS), ["observations (obs, 10 numbers)", "as 'state'"], ["actions"]),
-        (table("action", **ACTIONS), ["actions (action, 2 numbers)", "as 'action'"], ["obs"]),
-        (
-            table("state", "action", **OBS, **ACTIONS),
-            ["observations (obs, 10 numbers) and actions", "as 'state' and 'action'"],
-            [],
-        ),
+        (table("state", **OBS), Coin(), "product(fourier(100, times_median=1, of='state'), one_"),
+        (table("action", **ACTIONS), NORMAL, "product(fourier(100, times_median=1, of='action')"),
+        (BOTH, NORMAL, "fourier(200, times_median=1, of='both')"),
     ],
     ids=["observations", "actions", "both"],
 )
-def test_vectors_are_not_fitted_and_the_message_says_which(gamma, frame, words, others):
-    logs = bd.Logs.from_dataframe(pl.DataFrame(frame))
-    with pytest.raises(LogsError, match="feature maps") as caught:
-        bd.fit(logs, CANDIDATES, gamma=gamma, rng_key=jax.random.key(0))
-    assert all(word in str(caught.value) for word in words)
-    assert not any(word in str(caught.value) for word in others)
-    with pytest.raises(LogsError, match="feature maps"):
-        prepare(logs, CANDIDATES, gamma=gamma)
+def test_vectors_are_fitted_on_features_of_their_own(gamma, frame, policy, features):
+    logs = bd.Logs.from_dataframe(pl.DataFrame(frame), actions=None if policy is NORMAL else [0, 1])
+    belief = bd.fit(
+        logs, {"p": policy}, gamma=gamma, rng_key=jax.random.key(0), inference="exact", draws=10
+    )
+    assert features in belief.attrs["settings"]
+    assert np.isfinite(belief["posterior/value"].values).all()
+    # Ten draws around the rewards, which are 0 to 4.
+    assert -4.0 < belief["constant_data/guide_mean"].item() < 8.0
+
+
+@pytest.mark.parametrize(
+    ("frame", "policies", "message"),
+    [
+        (table("state", **OBS), CANDIDATES, "a table over states with labels"),
+        (table("action", **ACTIONS), CANDIDATES, "sample"),
+        (table("state", **OBS), {"p": NORMAL}, "continuous actions"),
+    ],
+)
+def test_candidates_of_another_kind_are_refused_by_name(frame, policies, message):
+    logs = bd.Logs.from_dataframe(
+        pl.DataFrame(frame), actions=[0, 1] if "action" in frame else None
+    )
+    with pytest.raises(PoliciesError, match=message) as caught:
+        bd.fit(logs, policies, gamma=0.9, rng_key=jax.random.key(0))
+    assert "'p'" in str(caught.value)
 
 
 def run(*arguments, monkeypatch, capsys):
@@ -74,4 +99,4 @@ def test_check_reads_vectors_and_refuses_to_hold_candidates_against_them(
     assert "12 transitions can be used and 12 are left out" in text
     code, shown = run(*given, "--policies", candidates, **known)
     assert code == 2
-    assert "feature maps" in " ".join(shown.err.split())
+    assert "sample(rng_key, obs, n)" in " ".join(shown.err.split())

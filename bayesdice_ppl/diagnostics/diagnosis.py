@@ -179,6 +179,13 @@ def _elbo(belief: DataTree) -> list[Check]:
 
 def _self_check(belief: DataTree, logs: Logs) -> Check:
     """Fit the empirical logging policy as a candidate; its value is known from the returns."""
+    if logs.vector_states or logs.vector_actions or not _is_tabular(belief):
+        return Check(
+            "self-check",
+            None,
+            "which policy wrote the log is not known between its vectors; give it as a candidate, "
+            f"and hold its value against the logs' own {float(belief.attrs['logged_value']):.4g}.",
+        )
     counts = np.zeros((len(logs.state_labels), len(logs.action_labels)))
     np.add.at(counts, (logs.state, logs.action), 1.0)
     total = counts.sum(axis=1, keepdims=True)
@@ -214,6 +221,12 @@ def _self_check(belief: DataTree, logs: Logs) -> Check:
 def _against_exact(
     belief: DataTree, logs: Logs, policies: Mapping[str, Policy | ContinuousPolicy]
 ) -> Check:
+    if not _is_tabular(belief):
+        return Check(
+            "svi against closed form",
+            None,
+            "the features are not kept with the belief; fit again with inference='exact'.",
+        )
     if not _has_closed_form(belief):
         return Check(
             "svi against closed form",
@@ -244,11 +257,15 @@ def _refit(
     kept = {
         name: value
         for name, value in settings.items()
-        if name not in ("inference", "svi", "nuts", "draws", "preset")
+        if name not in ("inference", "svi", "nuts", "draws", "preset", "features")
     }
     engine = "exact" if _has_closed_form(belief) else "svi"
     # The closed form is not drawn at random; the few draws that `fit` makes are not used.
     return fit(logs, policies, rng_key=jax.random.key(0), inference=engine, draws=2, **kept)
+
+
+def _is_tabular(belief: DataTree) -> bool:
+    return bool(belief_settings(belief).get("features", "one_hot()") == "one_hot()")
 
 
 def _has_closed_form(belief: DataTree) -> bool:

@@ -109,17 +109,33 @@ def episode_share(
     return np.where(total > 0.0, squares.max(axis=1) / np.where(total > 0.0, total, 1.0), 0.0)
 
 
-def support_warnings(names: tuple[str, ...], support: Support) -> tuple[SupportWarning, ...]:
-    """Sentences for every number that is past its threshold, to be read after the policy's name."""
+def support_warnings(
+    names: tuple[str, ...], support: Support, *, extrapolates: bool = False
+) -> tuple[SupportWarning, ...]:
+    """Sentences for every number that is past its threshold, to be read after the policy's name.
+
+    Parameters
+    ----------
+    names
+        Of the N candidates.
+    support
+        Their numbers.
+    extrapolates
+        Whether features stand in for unlogged actions, instead of the logged ones of the state.
+    """
     found = []
     for j, name in enumerate(names):
         moved, lost, ess, episode = (float(field[j]) for field in support)
         if moved > MOVED_WARN:
-            reason = (
-                f"takes actions that the log does not have at {moved:.1%} of its steps; their "
-                "probability was moved to logged actions of the same state."
+            done = (
+                "what they are worth is extrapolated by the features."
+                if extrapolates
+                else "their probability was moved to logged actions of the same state."
             )
-            found.append(SupportWarning(name, reason, moved > MOVED_ABSTAIN))
+            reason = (
+                f"takes actions that the log does not have at {moved:.1%} of its steps; {done}"
+            )
+            found.append(SupportWarning(name, reason, moved > MOVED_ABSTAIN and not extrapolates))
         if lost > LOST_WARN:
             reason = (
                 "reaches states in which the log has none of its actions; "

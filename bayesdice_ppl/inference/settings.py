@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from bayesdice_ppl import penalties, surrogates
 from bayesdice_ppl.errors import SettingsError
+from bayesdice_ppl.features import FeatureChoice, one_hot
 from bayesdice_ppl.inference.mcmc import NutsSettings
 from bayesdice_ppl.inference.svi import SviSettings
 from bayesdice_ppl.moments import MomentSettings
@@ -51,6 +52,10 @@ class FitSettings(NamedTuple):
         the guide up to 512 features, where the best multipliers are affine.
     on_termination
         ``"restart"`` or ``"absorb"``.
+    features
+        What ratio and multipliers can tell apart.
+    action_draws
+        Actions drawn in each state for the mean over a continuous policy.
     cluster
         The independent unit of Sigma: ``"transition"`` or ``"episode"``.
     joint
@@ -79,6 +84,8 @@ class FitSettings(NamedTuple):
     link: str = "identity"
     inner: str | None = None
     on_termination: str = "restart"
+    features: FeatureChoice = one_hot()
+    action_draws: int = 32
     cluster: str = "transition"
     joint: bool = True
     small_sample: bool = True
@@ -102,7 +109,14 @@ class FitSettings(NamedTuple):
             self.prior_sd,
             self.value_prior_sd,
             centered=self.penalty == penalties.mahalanobis() and self.value_constraint,
+            tabular=self.tabular,
+            linked=self.link != "identity",
         )
+
+    @property
+    def tabular(self) -> bool:
+        """Whether features are one-hot over the logged pairs."""
+        return self.features == one_hot()
 
     @property
     def by_episode(self) -> bool:
@@ -173,6 +187,14 @@ def make_settings(*, gamma: float, preset: str | None = None, **given: Any) -> F
         raise SettingsError(f"svi: expected an SviSettings, found {chosen['svi']!r}.")
     if not isinstance(chosen.get("nuts", NutsSettings()), NutsSettings):
         raise SettingsError(f"nuts: expected a NutsSettings, found {chosen['nuts']!r}.")
+    if not isinstance(chosen.get("features", one_hot()), FeatureChoice):
+        raise SettingsError(
+            "features: expected a feature map such as bd.features.fourier(200), found "
+            f"{chosen['features']!r}."
+        )
+    if chosen.get("features", one_hot()) != one_hot():
+        # Elsewhere a residual is correlated within an episode, for want of the action value.
+        chosen.setdefault("cluster", "episode")
     settings = FitSettings(gamma=float(gamma), preset=preset, **chosen)
     _check_engine(settings)
     rate = settings.svi.learning_rate
@@ -180,6 +202,7 @@ def make_settings(*, gamma: float, preset: str | None = None, **given: Any) -> F
         raise SettingsError(f"svi.learning_rate: expected a positive number, found {rate!r}.")
     for name, number in (
         ("draws", settings.draws),
+        ("action_draws", settings.action_draws),
         ("svi.windows", settings.svi.windows),
         ("svi.steps", 1 if settings.svi.steps is None else settings.svi.steps),
         ("svi.particles", settings.svi.particles),
@@ -190,10 +213,17 @@ def make_settings(*, gamma: float, preset: str | None = None, **given: Any) -> F
             or number < (2 if name == "draws" else 1)
         ):
             raise SettingsError(f"{name}: expected a positive whole number, found {number!r}.")
-    if settings.penalty != penalties.mahalanobis() or not settings.value_constraint:
+    if settings.action_draws % 2 or settings.action_draws < 4:
+        raise SettingsError(
+            "action_draws: expected an even number of at least 4 (actions are drawn in mirrored "
+            f"pairs), found {settings.action_draws}."
+        )
+    calibrated = settings.penalty == penalties.mahalanobis() and settings.value_constraint
+    if not calibrated or not settings.tabular:
         if given.get("small_sample"):
             raise SettingsError(
-                "small_sample=True needs the Mahalanobis penalty with the value constraint."
+                "small_sample=True needs the Mahalanobis penalty with the value constraint, and "
+                "one-hot features, whose visits it counts."
             )
         settings = settings._replace(small_sample=False)
     return settings

@@ -106,7 +106,7 @@ class MomentSettings(NamedTuple):
 
 
 class StateFeatures(NamedTuple):
-    """One policy's test features where it chooses an action, and the weights that they leave in use.
+    """One policy's test features in each state, and the weights that are in use.
 
     Attributes
     ----------
@@ -143,9 +143,7 @@ def one_hot_features(
     return StateFeatures(phi, active)
 
 
-def cell_ratio(
-    cells: Cells, moments: Moments, weights: Float[Array, " K"]
-) -> Float[Array, " C"]:
+def cell_ratio(cells: Cells, moments: Moments, weights: Float[Array, " K"]) -> Float[Array, " C"]:
     """The ratio of each cell, linear in the weights, shape (C,)."""
     weights = weights * moments.active
     by_pair = weights if cells.basis is None else cells.basis @ weights

@@ -4,8 +4,13 @@ Candidates come as a table with the columns ``policy, state, action, prob``, or 
 with a method ``probs``; either way they are brought onto the states and actions of the log here.
 """
 
-from bayesdice_ppl.policies.alignment import AlignedPolicies, align_policies
-from bayesdice_ppl.policies.gaussian import ContinuousPolicy, GaussianPolicy
+from bayesdice_ppl.policies.alignment import (
+    AlignedPolicies,
+    align_continuous,
+    align_policies,
+    needed_states,
+)
+from bayesdice_ppl.policies.gaussian import ContinuousPolicy, GaussianPolicy, SymmetricPolicy
 from bayesdice_ppl.policies.policies import Policies
 from bayesdice_ppl.policies.reading import read_policies
 from bayesdice_ppl.policies.tabular import Policy, TabularPolicy
@@ -16,7 +21,10 @@ __all__ = [
     "GaussianPolicy",
     "Policies",
     "Policy",
+    "SymmetricPolicy",
     "TabularPolicy",
+    "align_continuous",
     "align_policies",
+    "needed_states",
     "read_policies",
 ]

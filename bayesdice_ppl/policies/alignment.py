@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float, Shaped
+from jaxtyping import Bool, Float, Int, Shaped
 
 from bayesdice_ppl.errors import LogsError, PoliciesError
 from bayesdice_ppl.logs.labels import label_kind, shown
@@ -46,6 +46,11 @@ class AlignedPolicies(NamedTuple):
     probabilities: Float[np.ndarray, "N S A"]
     actions: Shaped[np.ndarray, " A"]
     source: str
+
+    def codes(self, logs: Logs) -> Int[np.ndarray, " A_log"]:
+        """Position in the action space of each of the log's action labels."""
+        where = {label: i for i, label in enumerate(self.actions.tolist())}
+        return np.array([where[label] for label in logs.action_labels.tolist()])
 
 
 def align_policies(
@@ -86,14 +91,43 @@ def align_policies(
             f"which is {source}: {_listed(actions)}. If the log is right, declare the whole "
             "action space with actions= (--actions)."
         )
-    needed = np.zeros(len(logs.state_labels), dtype=bool)
-    needed[logs.state] = True
-    if needs_successors:
-        needed[logs.next_state[(logs.next_state != MISSING) & ~logs.terminated]] = True
+    needed = needed_states(logs, needs_successors=needs_successors)
     tables = [
         _tabulate(name, policy, logs, needed, actions, where) for name, policy in candidates.items()
     ]
     return AlignedPolicies(tuple(candidates), np.stack(tables), actions, source)
+
+
+def needed_states(logs: Logs, *, needs_successors: bool) -> Bool[np.ndarray, " S"]:
+    """States of the log in which an action is taken, or would be (those of successors)."""
+    needed = np.zeros(len(logs.state_labels), dtype=bool)
+    needed[logs.state] = True
+    if needs_successors:
+        needed[logs.next_state[(logs.next_state != MISSING) & ~logs.terminated]] = True
+    return needed
+
+
+def align_continuous(
+    logs: Logs, policies: Mapping[str, Policy | ContinuousPolicy]
+) -> tuple[tuple[str, ContinuousPolicy], ...]:
+    """Names and policies of the candidates of a log whose actions are vectors.
+
+    Raises
+    ------
+    PoliciesError
+        A candidate draws no actions.
+    """
+    candidates = policies if isinstance(policies, Policies) else Policies(policies)
+    found = []
+    for name, policy in candidates.items():
+        if not isinstance(policy, ContinuousPolicy):
+            raise PoliciesError(
+                f"policy {name!r}: the log's actions are vectors ({logs.action_labels.shape[1]} "
+                "numbers); expected an object with sample(rng_key, obs, n) and log_prob(obs, "
+                "action), such as a GaussianPolicy."
+            )
+        found.append((name, policy))
+    return tuple(found)
 
 
 def _action_space(logs: Logs, candidates: Policies) -> tuple[np.ndarray, str]:
@@ -130,6 +164,12 @@ def _tabulate(
         raise PoliciesError(
             f"policy {name!r} draws continuous actions, and the log's actions are labels; expected "
             "a method probs(obs) -> (batch, n_actions)."
+        )
+    if isinstance(policy, TabularPolicy) and logs.vector_states:
+        raise PoliciesError(
+            f"policy {name!r} is a table over states with labels, and the log's states are "
+            f"vectors ({logs.state_labels.shape[1]} numbers); expected an object with a method "
+            "probs(obs) -> (batch, n_actions)."
         )
     if not isinstance(policy, TabularPolicy):
         rows = np.flatnonzero(needed)

@@ -34,6 +34,15 @@ class ContinuousPolicy(Protocol):
         ...
 
 
+@runtime_checkable
+class SymmetricPolicy(ContinuousPolicy, Protocol):
+    """A policy whose actions are as likely on the other side of their center."""
+
+    def mirror(self, obs: Any, action: Any) -> Any:
+        """The actions (n, batch, q) on the other side in ``obs`` (batch, p)."""
+        ...
+
+
 @final
 class GaussianPolicy:
     """Independent normal actions around a function of the observation.
@@ -119,6 +128,26 @@ class GaussianPolicy:
             )
         _, density = _compiled()
         return density(center, self.sd, np.asarray(action))
+
+    def mirror(
+        self, obs: Float[Any, "batch p"], action: Float[Any, "*n batch q"]
+    ) -> Float[Array, "*n batch q"]:
+        """The actions on the other side of the mean, as likely as these.
+
+        Parameters
+        ----------
+        obs
+            Observations, shape (batch, p).
+        action
+            Actions, shape (..., batch, q).
+
+        Returns
+        -------
+        Array
+            Shape (..., batch, q). A mean over an action and its mirror image is exact for what is
+            linear in the action.
+        """
+        return 2.0 * np.asarray(self._center(obs)) - np.asarray(action)
 
     def _center(self, obs: Float[Any, "batch p"]) -> Float[Array, "batch q"]:
         """Mean actions; broadcasting would hide a shape that is wrong."""

@@ -1,0 +1,145 @@
+"""What a feature map is: a function of state-action points that is built once for each log.
+
+A choice, such as `fourier(200)`, says what to build; building it on a log's points fixes scales and
+random frequencies and gives the map itself. Points hold vectors where the log does, and the codes
+of labels elsewhere.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+from jaxtyping import Float, Int, PRNGKeyArray, Shaped
+
+from bayesdice_ppl.errors import SettingsError
+
+PARTS = ("state", "action", "both")
+
+
+class Points(NamedTuple):
+    """State-action points.
+
+    Attributes
+    ----------
+    state
+        Vectors, shape (b, p), or codes of labels, shape (b,).
+    action
+        Vectors, shape (b, q), or codes of labels, shape (b,).
+    """
+
+    state: Float[np.ndarray, "b p"] | Int[np.ndarray, " b"]
+    action: Float[np.ndarray, "b q"] | Int[np.ndarray, " b"]
+
+
+class Space(NamedTuple):
+    """What a log holds, from which maps take their scales and sizes.
+
+    Attributes
+    ----------
+    points
+        The logged points, shape (P, ...).
+    state_labels, action_labels
+        Labels by code, shapes (S,) and (A,), or None where there are vectors.
+    """
+
+    points: Points
+    state_labels: Shaped[np.ndarray, " S"] | None
+    action_labels: Shaped[np.ndarray, " A"] | None
+
+    def labels(self, part: str) -> Shaped[np.ndarray, " L"] | None:
+        """Labels of ``"state"`` or ``"action"``, None for vectors."""
+        return self.state_labels if part == "state" else self.action_labels
+
+
+class FeatureMap(Protocol):
+    """A map that is ready to use."""
+
+    def __call__(self, points: Points) -> Float[np.ndarray, "b d"]:
+        """Features of points, shape (b, d), float64."""
+        ...
+
+
+@runtime_checkable
+class FeatureChoice(Protocol):
+    """What can be asked for; its text (`str`) is kept with the belief."""
+
+    @property
+    def sees(self) -> frozenset[str]:
+        """Which of ``"state"`` and ``"action"`` it looks at."""
+        ...
+
+    def build(self, space: Space, rng_key: PRNGKeyArray | None) -> FeatureMap:
+        """Fix what depends on the log; the key is needed by random features only."""
+        ...
+
+
+def parts_of(of: str) -> tuple[str, ...]:
+    """The parts that a choice looks at."""
+    return ("state", "action") if of == "both" else (of,)
+
+
+def check_part(of: Any, name: str) -> str:
+    """Refuse an unknown part.
+
+    Raises
+    ------
+    SettingsError
+        It is not one of ``"state"``, ``"action"``, ``"both"``.
+    """
+    if of not in PARTS:
+        raise SettingsError(f"{name}: of: expected one of {', '.join(PARTS)}, found {of!r}.")
+    return str(of)
+
+
+def check_count(value: Any, name: str, least: int = 1) -> int:
+    """Refuse what is no whole number of at least ``least``.
+
+    Raises
+    ------
+    SettingsError
+        It is something else.
+    """
+    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
+        raise SettingsError(
+            f"{name}: expected a whole number of at least {least}, found {value!r}."
+        )
+    return int(value)
+
+
+def numbers(points: Points, of: str, name: str) -> Float[np.ndarray, "b p"]:
+    """The vectors of the parts, side by side.
+
+    Raises
+    ------
+    SettingsError
+        A part holds labels, which are no numbers even where they are integers.
+    """
+    found = []
+    for part in parts_of(of):
+        values = getattr(points, part)
+        if values.ndim != 2:
+            raise SettingsError(
+                f"{name}: the log's {part}s are labels, and it needs numbers; use "
+                f"product({name}(..., of={'action' if part == 'state' else 'state'!r}), "
+                f"one_hot(of={part!r})), or give {part}s as vectors."
+            )
+        found.append(values)
+    return np.concatenate(found, axis=1)
+
+
+class Scale(NamedTuple):
+    """Centers and scales of the logged numbers, each of shape (p,)."""
+
+    center: Float[np.ndarray, " p"]
+    sd: Float[np.ndarray, " p"]
+
+    def __call__(self, values: Float[np.ndarray, "b p"]) -> Float[np.ndarray, "b p"]:
+        """Standardize: zero mean and unit standard deviation over the log."""
+        return (values - self.center) / self.sd
+
+
+def scale_of(values: Float[np.ndarray, "b p"]) -> Scale:
+    """Scale of the logged numbers; one that never varies keeps its own units."""
+    sd = values.std(axis=0)
+    return Scale(values.mean(axis=0), np.where(sd > 0.0, sd, 1.0))

@@ -1,0 +1,108 @@
+"""Polynomial features: all products of powers of the numbers up to a total degree."""
+
+from __future__ import annotations
+
+from itertools import combinations_with_replacement
+from math import comb
+from typing import NamedTuple, final
+
+import numpy as np
+from jaxtyping import Float, Int, PRNGKeyArray
+
+from bayesdice_ppl.errors import SettingsError
+from bayesdice_ppl.features.maps import (
+    Points,
+    Scale,
+    Space,
+    check_count,
+    check_part,
+    numbers,
+    parts_of,
+    scale_of,
+)
+
+MOST = 5000
+"""Most features that are built."""
+
+
+@final
+class PolynomialMap(NamedTuple):
+    """Monomials of standardized numbers.
+
+    Attributes
+    ----------
+    of
+        Which parts the numbers come from.
+    scale
+        Of the logged numbers.
+    powers
+        Exponent of each number in each feature, shape (d, p).
+    """
+
+    of: str
+    scale: Scale
+    powers: Int[np.ndarray, "d p"]
+
+    def __call__(self, points: Points) -> Float[np.ndarray, "b d"]:
+        """Features of points."""
+        values = self.scale(numbers(points, self.of, "polynomial"))
+        result = np.ones((len(values), len(self.powers)))
+        for j, power in enumerate(self.powers.T):
+            # A table of powers of one number, looked up for all features at once.
+            table = values[:, j, None] ** np.arange(power.max(initial=0) + 1)
+            result *= table[:, power]
+        return result
+
+
+@final
+class Polynomial(NamedTuple):
+    """A choice of polynomial features; make one with `polynomial`."""
+
+    degree: int
+    of: str
+
+    @property
+    def sees(self) -> frozenset[str]:
+        """Which parts it looks at."""
+        return frozenset(parts_of(self.of))
+
+    def build(self, space: Space, rng_key: PRNGKeyArray | None) -> PolynomialMap:
+        """Fix the scales and list the monomials."""
+        values = numbers(space.points, self.of, "polynomial")
+        p = values.shape[1]
+        count = comb(p + self.degree, self.degree)
+        if count > MOST:
+            raise SettingsError(
+                f"polynomial: degree {self.degree} of {p} numbers has {count:,} terms, more than "
+                f"{MOST:,}; use a lower degree, or fourier."
+            )
+        powers = [
+            np.bincount(chosen, minlength=p)
+            for total in range(self.degree + 1)
+            for chosen in combinations_with_replacement(range(p), total)
+            if total
+        ]
+        return PolynomialMap(
+            self.of, scale_of(values), np.array([np.zeros(p, dtype=np.int64), *powers])
+        )
+
+    def __str__(self) -> str:
+        return f"polynomial({self.degree}, of={self.of!r})"
+
+
+def polynomial(degree: int, *, of: str = "both") -> Polynomial:
+    """All monomials of the standardized numbers up to a total degree, the constant among them.
+
+    Parameters
+    ----------
+    degree
+        At least 1.
+    of
+        ``"state"``, ``"action"`` or ``"both"``: the vectors that are looked at.
+
+    Raises
+    ------
+    SettingsError
+        The degree is no positive whole number, or the part is unknown.
+    """
+    return Polynomial(check_count(degree, "polynomial: degree"), check_part(of, "polynomial"))

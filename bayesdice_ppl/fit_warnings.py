@@ -1,0 +1,130 @@
+"""What a fit has to say against its own belief, one sentence for each fault and candidate.
+
+Each is a number past a threshold: rewards that never varied, transitions that could not be used, a
+spread that rests on little, an engine that has not arrived.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bayesdice_ppl.belief import SupportWarning
+from bayesdice_ppl.inference import Solution
+from bayesdice_ppl.logs import Logs
+from bayesdice_ppl.prepared import Prepared
+
+THIN_DF = (2.0, 4.0)
+"""Degrees of freedom at which the belief abstains (no variance), and at which it warns."""
+LEFT_OUT = (0.2, 0.5)
+"""Share of transitions left out at which the belief warns, and at which it abstains."""
+NO_SPREAD = 1e-4
+"""Share of the rewards' sd below which a belief has no width of its own."""
+R_HAT, EFFECTIVE_DRAWS, DIVERGING = 1.05, 100.0, 0.01
+"""Past these NUTS counts as not mixed: R-hat, effective draws, share of divergent ones."""
+DRIFT = 0.1
+"""How far SVI may move in its last window: mean in sds, sd relative."""
+
+
+def constant_reward(names: tuple[str, ...], logs: Logs, prepared: Prepared) -> list[SupportWarning]:
+    """Say so when every usable reward is the same: their spread then cannot be learned."""
+    reward = logs.reward[prepared.rows.mask]
+    if np.ptp(reward) > 0.0:
+        return []
+    reason = (
+        f"every logged reward is {reward[0]:g}, so that the logs cannot tell how far another "
+        "policy's rewards would differ."
+    )
+    return [SupportWarning(name, reason, True) for name in names]
+
+
+def much_left_out(names: tuple[str, ...], logs: Logs, prepared: Prepared) -> list[SupportWarning]:
+    """Say so when most of the log could not be used."""
+    share = prepared.rows.left_out / logs.n_transitions
+    if share <= LEFT_OUT[0]:
+        return []
+    reason = (
+        f"{share:.0%} of the transitions are left out, since the log does not say where some of "
+        "them led; add a column next_state."
+    )
+    return [SupportWarning(name, reason, share > LEFT_OUT[1]) for name in names]
+
+
+def thin_spread(names: tuple[str, ...], df: np.ndarray) -> list[SupportWarning]:
+    """Say so when the spread itself rests on so little that it has no finite variance."""
+    return [
+        SupportWarning(
+            name,
+            f"its spread rests on few visits to the pairs that matter ({value:.1f} degrees of "
+            "freedom), and has hardly a variance.",
+            bool(value <= THIN_DF[0]),
+        )
+        for name, value in zip(names, df, strict=True)
+        if value <= THIN_DF[1]
+    ]
+
+
+def odd_spread(names: tuple[str, ...], sd: np.ndarray, reward: np.ndarray) -> list[SupportWarning]:
+    """Say so when a belief is wider than all rewards, or has no width where rewards vary."""
+    found = []
+    span = float(np.ptp(np.append(reward, 0.0)))
+    for name, value in zip(names, sd, strict=True):
+        if value > span:
+            reason = (
+                f"its belief (sd {value:.3g}) is wider than the range of the rewards: the log does "
+                "not determine its value (at gamma = 1, are all states connected?)."
+            )
+            found.append(SupportWarning(name, reason, True))
+        elif np.ptp(reward) > 0.0 and value < NO_SPREAD * np.std(reward):
+            reason = (
+                "its belief has no width, since nothing ever varied within the state-action pairs "
+                "it visits; the logs cannot tell how far they would vary."
+            )
+            found.append(SupportWarning(name, reason, True))
+    return found
+
+
+def unconverged(names: tuple[str, ...], drift: np.ndarray) -> list[SupportWarning]:
+    """Say so when SVI was still moving in its last window."""
+    return [
+        SupportWarning(
+            name,
+            f"SVI has not converged: in its last window the value's mean still moved by {mean:.2g} "
+            f"sd and its sd by {sd:.0%}; give it more windows, or use inference='exact'.",
+            True,
+        )
+        for name, (mean, sd) in zip(names, drift, strict=True)
+        if not max(mean, sd) <= DRIFT
+    ]
+
+
+def sampling_diagnostics(solution: Solution) -> dict[str, np.ndarray]:
+    """How well NUTS's chains mixed, on the values as they were sampled; nothing of other engines.
+
+    The joint belief reorders draws, after which chains say nothing, so it is measured before.
+    """
+    if solution.sampled is None:
+        return {}
+    from numpyro.diagnostics import effective_sample_size, split_gelman_rubin
+
+    values = np.moveaxis(solution.sampled[..., -1], 0, -1)
+    return {
+        "r_hat": np.asarray(split_gelman_rubin(values)),
+        "effective_draws": np.asarray(effective_sample_size(values)),
+        "diverging": np.asarray(solution.diverging),
+    }
+
+
+def unmixed(names: tuple[str, ...], solution: Solution) -> list[SupportWarning]:
+    """Say so when NUTS's chains disagree, or stumble."""
+    found = sampling_diagnostics(solution)
+    if not found:
+        return []
+    warnings = []
+    for name, r_hat, ess, diverging in zip(names, *found.values(), strict=True):
+        if not (r_hat <= R_HAT and ess >= EFFECTIVE_DRAWS and diverging <= DIVERGING):
+            reason = (
+                f"NUTS has not mixed: R-hat {r_hat:.3f}, {ess:.0f} effective draws, "
+                f"{diverging:.1%} divergent; give it more warmup and draws."
+            )
+            warnings.append(SupportWarning(name, reason, True))
+    return warnings
