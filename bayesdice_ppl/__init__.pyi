@@ -9,6 +9,7 @@ from . import penalties as penalties
 from . import plots as plots
 from . import scores as scores
 from . import simulation as simulation
+from . import statistics as statistics
 from . import surrogates as surrogates
 from .belief import load_belief as load_belief
 from .belief import save_belief as save_belief

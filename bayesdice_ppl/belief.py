@@ -97,7 +97,7 @@ def make_belief(
         "pilot_ratio": ["policy", "transition"],
         "correlation": ["policy", "other_policy"],
     }
-    for key in groups.get("constant_data", {}):
+    for key in (*groups.get("constant_data", {}), *groups.get("posterior", {})):
         dims.setdefault(key, ["policy"])
     flat = {
         key: value if isinstance(value, (str, int, float)) else json.dumps(value)

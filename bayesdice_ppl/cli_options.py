@@ -63,6 +63,13 @@ SmallSampleOption = Annotated[
         "--small-sample/--no-small-sample", help="Widen for rare pairs.", show_default=False
     ),
 ]
+StatisticOption = Annotated[
+    str | None,
+    typer.Option(
+        help="What a value is: mean, cvar(0.1), quantile(0.1), variance, mean_variance(0.5) of "
+        "the reward of a step."
+    ),
+]
 PresetOption = Annotated[str | None, typer.Option(help="paper: the paper's own form.")]
 DrawsOption = Annotated[int, typer.Option(min=2, max=1_000_000, help="Number of posterior draws.")]
 

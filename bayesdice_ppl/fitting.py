@@ -6,8 +6,7 @@ joint draws, and the belief that holds them with what the logs support.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
@@ -15,11 +14,18 @@ import jax
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
+from bayesdice_ppl import statistics
 from bayesdice_ppl.belief import make_belief
 from bayesdice_ppl.diagnostics.logged import logged_value
 from bayesdice_ppl.diagnostics.support import support_warnings
 from bayesdice_ppl.errors import SettingsError
 from bayesdice_ppl.features import FeatureChoice
+from bayesdice_ppl.fit_statistics import (
+    by_statistic,
+    count_statistics,
+    first_statistic,
+    invert_quantiles,
+)
 from bayesdice_ppl.fit_warnings import (
     constant_reward,
     much_left_out,
@@ -33,6 +39,7 @@ from bayesdice_ppl.inference import (
     Draws,
     FitSettings,
     NutsSettings,
+    Problem,
     Solution,
     SviSettings,
     draw,
@@ -51,6 +58,7 @@ from bayesdice_ppl.prepared import Prepared, action_sampling_error, measure_supp
 if TYPE_CHECKING:
     from xarray import DataTree
 
+    from bayesdice_ppl.statistics import Statistic
     from bayesdice_ppl.surrogates import Surrogate
 
 
@@ -75,6 +83,7 @@ def fit(
     lam: float | str | None = None,
     epsilon: float | None = None,
     xi: float | None = None,
+    statistic: Statistic | str | Sequence[Statistic | str] | None = None,
     prior_sd: float | None = None,
     value_prior_sd: float | None = None,
     draws: int | None = None,
@@ -132,6 +141,10 @@ def fit(
         epsilon = chi2_{r, xi} / (2 n), lambda = n epsilon. With ``lam="search"`` lambda is the
         least at which the constraint holds under q, which narrows q: it is then no longer
         calibrated.
+    statistic
+        What a value is: a statistic of the one-step reward from `bayesdice_ppl.statistics`, such as
+        ``cvar(0.1)``; the mean if None. Of a list the first is the belief's ``value``, and each is
+        beside it under its own name, all in one joint belief.
     prior_sd, value_prior_sd
         Prior standard deviations of the ratio (10), and of the value in those of the reward (10).
     draws
@@ -175,6 +188,7 @@ def fit(
         lam=lam,
         epsilon=epsilon,
         xi=xi,
+        statistics=statistic,
         prior_sd=prior_sd,
         value_prior_sd=value_prior_sd,
         draws=draws,
@@ -182,24 +196,34 @@ def fit(
         nuts=nuts,
     )
     prepared = prepare_fit(logs, policies, settings, rng_key)
-    key_solve, key_draw = split_key(rng_key)
+    plain = settings.statistics == (statistics.mean(),)
+    if plain:
+        problem, candidates, names = prepared.problem, prepared.candidates, prepared.names
+    else:
+        entries = count_statistics(prepared, settings.statistics)
+        problem, candidates, names = entries.problem, entries.candidates, entries.names
+    keys = split_key(rng_key)
     if settings.lam == "search":
-        keys = (key_solve, key_draw)
-        problem = search_price(
-            prepared.problem, prepared.candidates, prepared.names, keys, settings
-        )
-        prepared = replace(prepared, problem=problem)
-    solution = solve(prepared.problem, key_solve, settings)
-    drawn = draw(prepared.problem, solution, prepared.candidates, key_draw, settings)
-    return _lay_out(prepared, solution, drawn, rng_key)
+        problem = search_price(problem, candidates, names, keys, settings)
+    solution = solve(problem, keys[0], settings)
+    drawn = draw(problem, solution, candidates, keys[1], settings)
+    others = {}
+    if not plain:
+        drawn = invert_quantiles(prepared, entries._replace(problem=problem), solution, drawn)
+        others = by_statistic(prepared, drawn)
+        problem, solution, drawn = first_statistic(prepared, problem, solution, drawn)
+    return _lay_out(prepared, (problem, solution, drawn), others, rng_key)
 
 
 def _lay_out(
-    prepared: Prepared, solution: Solution, drawn: Draws, rng_key: PRNGKeyArray
+    prepared: Prepared,
+    fitted: tuple[Problem, Solution, Draws],
+    others: Mapping[str, np.ndarray],
+    rng_key: PRNGKeyArray,
 ) -> DataTree:
     settings, logs = prepared.settings, prepared.logs
     names = prepared.names
-    problem = prepared.problem
+    problem, solution, drawn = fitted
     support = measure_support(prepared)
     df = np.asarray(problem.pilots.degrees_of_freedom)
     warnings = [
@@ -215,17 +239,24 @@ def _lay_out(
     mean = np.asarray(solution.posterior.mean)
     sd = np.sqrt(np.sum(np.asarray(solution.posterior.factor)[:, -1] ** 2, axis=-1))
     mean = mean[:, -1]
-    if settings.link != "identity" and not settings.value_constraint:
+    statistic = settings.statistics[0]
+    implied = settings.link != "identity" and not settings.value_constraint
+    if implied or statistic.name == "quantile":
         mean, sd = drawn.value.mean(axis=0), drawn.value.std(axis=0, ddof=1)
     if not (np.isfinite(mean).all() and np.isfinite(sd).all() and np.isfinite(drawn.value).all()):
         raise SettingsError(
             "the belief is not finite: rewards or prior scales are too large or too small for "
             "double precision. Rescale the rewards to the order of 1."
         )
-    warnings += odd_spread(names, sd, logs.reward[prepared.rows.mask])
+    if statistic == statistics.mean():
+        warnings += odd_spread(names, sd, logs.reward[prepared.rows.mask])
     epsilon = np.array([price.epsilon for price in problem.prices])
     groups: dict[str, dict[str, np.ndarray]] = {
-        "posterior": {"value": drawn.value, "weights": drawn.weights.astype(np.float32)},
+        "posterior": {
+            "value": drawn.value,
+            **others,
+            "weights": drawn.weights.astype(np.float32),
+        },
         "sample_stats": {"loss": drawn.loss},
         "observed_data": {"reward": logs.reward[prepared.rows.mask]},
         "constant_data": {
@@ -309,6 +340,7 @@ def _settings_dict(settings: FitSettings) -> dict[str, Any]:
         "penalty": str(settings.penalty),
         "surrogate": str(settings.surrogate),
         "features": str(settings.features),
+        "statistics": [str(statistic) for statistic in settings.statistics],
         "svi": settings.svi._asdict(),
         "nuts": settings.nuts._asdict(),
     }

@@ -20,7 +20,7 @@ from bayesdice_ppl.features import FeatureChoice, logged_pairs, reach, renormali
 from bayesdice_ppl.inference import Candidates, FitSettings, make_settings
 from bayesdice_ppl.inference import prepare as prepare_problem
 from bayesdice_ppl.logs import Logs, UsableRows, usable_rows
-from bayesdice_ppl.moments import count_cells
+from bayesdice_ppl.moments import count_cells, pad_cells
 from bayesdice_ppl.policies import ContinuousPolicy, Policy, align_policies
 from bayesdice_ppl.prepared import Prepared
 
@@ -95,6 +95,7 @@ def _prepare_tabular(
     aligned = align_policies(logs, policies, needs_successors=gamma > 0.0)
     pairs = logged_pairs(logs, aligned.codes(logs), rows.mask)
     cells, cell_of_row = count_cells(logs, pairs, rows.mask, gamma, by_episode=settings.by_episode)
+    cells = pad_cells(cells)
 
     onward = (cells.terminated == 0.0) & (gamma > 0.0)
     starts = np.zeros(len(logs.state_labels), dtype=bool)

@@ -140,6 +140,9 @@ def _constraint(belief: DataTree) -> Check:
 
 
 def _range(belief: DataTree) -> Check:
+    statistic = belief_settings(belief).get("statistics", ["mean"])[0]
+    if statistic.partition("(")[0] not in ("mean", "cvar", "quantile") or statistic[:5] == "mean(":
+        return Check("range", None, f"{statistic} is not in units of the reward.")
     value = read_array(belief, "posterior/value")
     reward = read_array(belief, "observed_data/reward")
     low, high = float(reward.min()), float(reward.max())
@@ -221,6 +224,10 @@ def _self_check(belief: DataTree, logs: Logs) -> Check:
 def _against_exact(
     belief: DataTree, logs: Logs, policies: Mapping[str, Policy | ContinuousPolicy]
 ) -> Check:
+    if belief_settings(belief).get("statistics", ["mean"])[0] != "mean":
+        return Check(
+            "svi against closed form", None, "made for the mean only; fit again with 'exact'."
+        )
     if not _is_tabular(belief):
         return Check(
             "svi against closed form",
@@ -257,7 +264,7 @@ def _refit(
     kept = {
         name: value
         for name, value in settings.items()
-        if name not in ("inference", "svi", "nuts", "draws", "preset", "features")
+        if name not in ("inference", "svi", "nuts", "draws", "preset", "features", "statistics")
     }
     engine = "exact" if _has_closed_form(belief) else "svi"
     # The closed form is not drawn at random; the few draws that `fit` makes are not used.

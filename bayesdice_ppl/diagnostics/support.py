@@ -132,9 +132,7 @@ def support_warnings(
                 if extrapolates
                 else "their probability was moved to logged actions of the same state."
             )
-            reason = (
-                f"takes actions that the log does not have at {moved:.1%} of its steps; {done}"
-            )
+            reason = f"takes actions that the log does not have at {moved:.1%} of its steps; {done}"
             found.append(SupportWarning(name, reason, moved > MOVED_ABSTAIN and not extrapolates))
         if lost > LOST_WARN:
             reason = (

@@ -14,11 +14,15 @@ import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from bayesdice_ppl.inference.pilot import Pilot
-from bayesdice_ppl.moments import Cells
+from bayesdice_ppl.moments import Cells, TransformedRewards
 
 
 def influence_covariance(
-    cells: Cells, pilots: Pilot, *, by_episode: bool = False
+    cells: Cells,
+    pilots: Pilot,
+    rewards: TransformedRewards | None = None,
+    *,
+    by_episode: bool = False,
 ) -> Float[Array, "N N"]:
     """Covariance of the candidates' values over repeated logs.
 
@@ -28,6 +32,8 @@ def influence_covariance(
         The log.
     pilots
         The pilots of all N candidates, stacked along a leading axis.
+    rewards
+        What each candidate counts instead of the log's own rewards, or None.
     by_episode
         Whether episodes are the independent unit, rather than transitions.
 
@@ -42,7 +48,9 @@ def influence_covariance(
     entry = pilots.start_weight[:, None] * (
         starts - jnp.sum(starts * cells.initial_weight, axis=1, keepdims=True)
     )
-    total = ratio * (error * cells.count + cells.reward_sum)
+    total = ratio * (
+        error * cells.count + (cells.reward_sum if rewards is None else rewards.total)
+    )
     if by_episode:
         by = jax.vmap(lambda x: jax.ops.segment_sum(x, cells.episode, num_segments=starts.shape[1]))
         lengths = by(cells.count[None])
@@ -51,6 +59,11 @@ def influence_covariance(
         influence = influence - influence.mean(axis=1, keepdims=True)
         return influence @ influence.T / m**2
     mean = jnp.sum(total, axis=1) / n
+    if rewards is not None:
+        # Within a cell the rewards of different entries vary together in their own way.
+        influence = ratio[:, rewards.cell] * (error[:, rewards.cell] + rewards.by_row)
+        influence = influence - mean[:, None]
+        return influence @ influence.T / n**2 + (entry * cells.initial_weight) @ entry.T / m
     weighted = ratio * error
     second = (
         (weighted * cells.count) @ weighted.T

@@ -78,7 +78,7 @@ def draw(
             score = ((latent[:, :, -1] - mean[:, -1:]) / np.where(sd > 0.0, sd, 1.0)[:, None]).T
         value = _student_values(score, mean[:, -1], factor[:, -1], df)
         found = _draws(
-            problem._replace(prices=()),
+            problem._replace(prices=(), rewards=None),
             solution.posterior,
             normal,
             latent,
@@ -90,9 +90,9 @@ def draw(
         if not settings.joint:
             return Draws(value, loss, weight, np.eye(n_policies))
         # One column of the copula for each distinct candidate: equal ones share it exactly.
-        first, copy = candidates.copies()
+        first, copy = candidates.copies(problem.rewards)
         covariance = _influence_covariance(
-            problem.cells, problem.pilots, by_episode=settings.by_episode
+            problem.cells, problem.pilots, problem.rewards, by_episode=settings.by_episode
         )
         correlation = correlation_matrix(np.asarray(covariance))
         distinct = correlation[np.ix_(first, first)]

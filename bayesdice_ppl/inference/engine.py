@@ -36,8 +36,10 @@ from bayesdice_ppl.moments import (
     Moments,
     MomentSettings,
     StateFeatures,
+    TransformedRewards,
     build_moments,
     one_hot_features,
+    with_rewards,
 )
 from bayesdice_ppl.penalties import PenaltyChoice
 from bayesdice_ppl.surrogates import Surrogate
@@ -71,10 +73,21 @@ class Candidates(NamedTuple):
     kept: Float[np.ndarray, "N S"]
     at_state: Float[np.ndarray, "N S d"] | None = None
 
-    def copies(self) -> tuple[Int[np.ndarray, " M"], Int[np.ndarray, " N"]]:
-        """The first of each of M distinct candidates, and which of them each candidate is."""
+    def copies(
+        self, rewards: TransformedRewards | None = None
+    ) -> tuple[Int[np.ndarray, " M"], Int[np.ndarray, " N"]]:
+        """The first of each of M distinct candidates, and which of them each candidate is.
+
+        Parameters
+        ----------
+        rewards
+            What each counts; candidates that count differently are no copies.
+        """
         table = self.target if self.at_state is None else self.at_state
         rows = [np.ascontiguousarray(row).tobytes() for row in np.asarray(table)]
+        if rewards is not None:
+            counted = (np.ascontiguousarray(row).tobytes() for row in rewards.by_row)
+            rows = [row + more for row, more in zip(rows, counted, strict=True)]
         # Sorted, so that the order in which candidates are given does not matter.
         place = {row: i for i, row in enumerate(sorted(set(rows)))}
         of_row = np.array([place[row] for row in rows])
@@ -94,6 +107,8 @@ class Problem(NamedTuple):
         The pilots, Sigma among them.
     prices
         lambda, epsilon and xi of each candidate.
+    rewards
+        What each entry counts instead of the log's own rewards, or None.
     """
 
     cells: Cells
@@ -102,6 +117,7 @@ class Problem(NamedTuple):
     coordinates: Coordinates
     pilots: Pilot
     prices: tuple[Price, ...]
+    rewards: TransformedRewards | None = None
 
     def of(self, j: int) -> tuple[Moments, ChanceConstraint, Coordinates]:
         """The arguments of the guide (and, but for the last, of the model) for candidate j."""
@@ -150,8 +166,32 @@ class _Engine(NamedTuple):
     draws: int
 
 
-def prepare(cells: Cells, candidates: Candidates, settings: FitSettings) -> Problem:
+def state_features(cells: Cells, candidate: Candidates) -> StateFeatures:
+    """The features of one candidate, whose fields have lost their first axis."""
+    if candidate.at_state is None:
+        n_states = candidate.kept.shape[0]
+        return one_hot_features(cells, candidate.target, candidate.active, n_states)
+    return StateFeatures(candidate.at_state, candidate.active)
+
+
+def prepare(
+    cells: Cells,
+    candidates: Candidates,
+    settings: FitSettings,
+    rewards: TransformedRewards | None = None,
+) -> Problem:
     """Moments, pilot, chance constraint and coordinates of every candidate.
+
+    Parameters
+    ----------
+    cells
+        The log.
+    candidates
+        The candidates; with ``rewards`` one for each of its J entries.
+    settings
+        The fit's settings.
+    rewards
+        What each entry counts instead of the log's own rewards.
 
     Raises
     ------
@@ -160,7 +200,12 @@ def prepare(cells: Cells, candidates: Candidates, settings: FitSettings) -> Prob
     """
     with jax.enable_x64(True):
         moments, pilots = _pilots(
-            cells, candidates, settings.moments, settings.by_episode, settings.small_sample
+            cells,
+            candidates,
+            _sums(rewards),
+            settings.moments,
+            settings.by_episode,
+            settings.small_sample,
         )
         live = None if settings.value_constraint else -1
         prices = tuple(
@@ -180,6 +225,7 @@ def prepare(cells: Cells, candidates: Candidates, settings: FitSettings) -> Prob
             cells,
             moments,
             pilots,
+            _sums(rewards),
             (price, bound),
             settings.penalty,
             settings.link,
@@ -187,7 +233,12 @@ def prepare(cells: Cells, candidates: Candidates, settings: FitSettings) -> Prob
             # The closed form moves in no coordinates; for many pairs they cost as much as it does.
             settings.inference != "exact" or moments.matrix.shape[-2] <= WIDE,
         )
-    return Problem(cells, moments, constraint, coordinates, pilots, prices)
+    return Problem(cells, moments, constraint, coordinates, pilots, prices, rewards)
+
+
+def _sums(rewards: TransformedRewards | None) -> TransformedRewards | None:
+    """What the moments need of them; rows are for the joint belief."""
+    return None if rewards is None else rewards._replace(by_row=None, cell=None)
 
 
 _STATIC = (
@@ -203,25 +254,22 @@ _STATIC = (
 
 @partial(jax.jit, static_argnames=_STATIC[:3], compiler_options=_QUICK)
 def _pilots(
-    cells: Cells,
+    log: Cells,
     candidates: Candidates,
+    rewards: TransformedRewards | None,
     settings: MomentSettings,
     by_episode: bool,
     small_sample: bool,
 ) -> tuple[Moments, Pilot]:
-    def one(candidate: Candidates) -> tuple[Moments, Pilot]:
-        if candidate.at_state is None:
-            n_states = candidate.kept.shape[0]
-            features = one_hot_features(cells, candidate.target, candidate.active, n_states)
-        else:
-            features = StateFeatures(candidate.at_state, candidate.active)
-        moments = build_moments(cells, features, settings)
+    def one(candidate: Candidates, counted: TransformedRewards | None) -> tuple[Moments, Pilot]:
+        cells = with_rewards(log, counted)
+        moments = build_moments(cells, state_features(cells, candidate), settings)
         pilot = run_pilot(
             cells, moments, settings, by_episode=by_episode, small_sample=small_sample
         )
         return moments, pilot
 
-    return jax.vmap(one)(jax.tree.map(jnp.asarray, candidates))
+    return jax.vmap(one)(jax.tree.map(jnp.asarray, candidates), rewards)
 
 
 @partial(jax.jit, static_argnames=_STATIC[3:], compiler_options=_QUICK)
@@ -229,6 +277,7 @@ def _constraints(
     cells: Cells,
     moments: Moments,
     pilots: Pilot,
+    rewards: TransformedRewards | None,
     prices: tuple[Array, Array],
     penalty: PenaltyChoice,
     link: str,
@@ -236,9 +285,13 @@ def _constraints(
     guided: bool,
 ) -> tuple[ChanceConstraint, Coordinates]:
     def one(
-        moments: Moments, pilot: Pilot, price: Array, epsilon: Array
+        moments: Moments,
+        pilot: Pilot,
+        counted: TransformedRewards | None,
+        price: Array,
+        epsilon: Array,
     ) -> tuple[ChanceConstraint, Coordinates]:
-        rows, mean_square = live_rows(cells, moments)
+        rows, mean_square = live_rows(with_rewards(cells, counted), moments)
         if not value_constraint:
             rows = rows.at[-1].set(0.0)
         metric = invertible(pilot.covariance, rows, mean_square)
@@ -254,7 +307,7 @@ def _constraints(
             coordinates = through_link(coordinates, link, value_constraint=value_constraint)
         return constraint, coordinates
 
-    return jax.vmap(one)(moments, pilots, *prices)
+    return jax.vmap(one)(moments, pilots, rewards, *prices)
 
 
 def solve(problem: Problem, rng_key: PRNGKeyArray, settings: FitSettings) -> Solution:
@@ -281,7 +334,8 @@ def solve(problem: Problem, rng_key: PRNGKeyArray, settings: FitSettings) -> Sol
     else:
         engine = engine._replace(draws=0, nuts=NutsSettings())
     with jax.enable_x64(True):
-        return jax.tree.map(np.asarray, _solve(problem._replace(prices=()), rng_key, engine))
+        needed = problem._replace(prices=(), rewards=None)
+        return jax.tree.map(np.asarray, _solve(needed, rng_key, engine))
 
 
 @partial(jax.jit, static_argnames="engine")

@@ -12,6 +12,7 @@ from bayesdice_ppl.inference.mcmc import NutsSettings
 from bayesdice_ppl.inference.svi import SviSettings
 from bayesdice_ppl.moments import MomentSettings
 from bayesdice_ppl.penalties import PenaltyChoice, penalty_choice
+from bayesdice_ppl.statistics import Statistic, statistic_choice
 from bayesdice_ppl.surrogates import Surrogate, surrogate_choice
 
 CHOICES = {
@@ -67,6 +68,8 @@ class FitSettings(NamedTuple):
     lam, epsilon, xi
         The chance constraint; None: epsilon = chi2_{r, xi} / (2 n), lambda = n epsilon. A lambda
         of ``"search"`` is the least at which P_q(ell <= epsilon) >= xi.
+    statistics
+        Of the one-step reward, what a value is: the first is the belief's ``value``.
     prior_sd, value_prior_sd
         Prior standard deviation of the ratio, and of the value in units of the reward's.
     draws
@@ -93,6 +96,7 @@ class FitSettings(NamedTuple):
     lam: float | str | None = None
     epsilon: float | None = None
     xi: float = 0.95
+    statistics: tuple[Statistic, ...] = (Statistic("mean"),)
     prior_sd: float = 10.0
     value_prior_sd: float = 10.0
     draws: int = 4000
@@ -146,6 +150,8 @@ def make_settings(*, gamma: float, preset: str | None = None, **given: Any) -> F
         chosen["penalty"] = penalty_choice(chosen["penalty"])
     if "surrogate" in chosen:
         chosen["surrogate"] = surrogate_choice(chosen["surrogate"])
+    if "statistics" in chosen:
+        chosen["statistics"] = _statistics(chosen["statistics"])
     if preset is not None:
         if preset not in tuple(PRESETS):
             raise SettingsError(f"preset: expected one of {_listed(PRESETS)}, found {preset!r}.")
@@ -227,6 +233,23 @@ def make_settings(*, gamma: float, preset: str | None = None, **given: Any) -> F
             )
         settings = settings._replace(small_sample=False)
     return settings
+
+
+def _statistics(given: Any) -> tuple[Statistic, ...]:
+    one = isinstance(given, str | Statistic)
+    if not one and not (isinstance(given, list | tuple) and given):
+        raise SettingsError(
+            f"statistic: expected one such as bd.statistics.cvar(0.1), or a list of them, found "
+            f"{given!r}."
+        )
+    found = tuple(statistic_choice(each) for each in ((given,) if one else given))
+    names = [str(each) for each in found]
+    for name in names:
+        if names.count(name) > 1:
+            raise SettingsError(
+                f"statistic: {name} is asked for twice; give functions names of their own."
+            )
+    return found
 
 
 def affine_multipliers(settings: FitSettings) -> bool:

@@ -1,6 +1,14 @@
 """Logs x policy x features -> moments: all that the constraint needs to know of the data."""
 
-from bayesdice_ppl.moments.cells import Cells, count_cells, reward_moments
+from bayesdice_ppl.moments.cells import (
+    Cells,
+    TransformedRewards,
+    count_cells,
+    pad_cells,
+    reward_moments,
+    transformed_rewards,
+    with_rewards,
+)
 from bayesdice_ppl.moments.moments import (
     Moments,
     MomentSettings,
@@ -15,9 +23,13 @@ __all__ = [
     "MomentSettings",
     "Moments",
     "StateFeatures",
+    "TransformedRewards",
     "build_moments",
     "cell_ratio",
     "count_cells",
     "one_hot_features",
+    "pad_cells",
     "reward_moments",
+    "transformed_rewards",
+    "with_rewards",
 ]

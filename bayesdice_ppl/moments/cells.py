@@ -127,6 +127,90 @@ def count_cells(
     return cells, cell
 
 
+def pad_cells(cells: Cells) -> Cells:
+    """Add cells without transitions, so that logs of one world have few different shapes.
+
+    Compiled functions then serve the next log too. An empty cell ends its episode, so that it leads
+    nowhere, and counts for nothing.
+    """
+    n_cells = len(cells.count)
+    # A quarter more at most.
+    step = max(2 ** (n_cells.bit_length() - 3), 1)
+    extra = -n_cells % step
+    if not extra:
+        return cells
+
+    def padded(values: Any, fill: float) -> Any:
+        return np.append(values, np.full(extra, fill, dtype=values.dtype))
+
+    return cells._replace(
+        pair=padded(cells.pair, 0),
+        successor=padded(cells.successor, 0),
+        terminated=padded(cells.terminated, 1.0),
+        count=padded(cells.count, 0.0),
+        reward_sum=padded(cells.reward_sum, 0.0),
+        reward_square_sum=padded(cells.reward_square_sum, 0.0),
+        episode=padded(cells.episode, 0),
+    )
+
+
+class TransformedRewards(NamedTuple):
+    """Rewards that each of J entries counts instead of the log's own.
+
+    Attributes
+    ----------
+    by_row
+        sigma_j(r_i) of each transition that is used, shape (J, n).
+    cell
+        The cell of each transition, shape (n,).
+    total, square
+        Sums over each cell of sigma_j(r) and of its square, shape (J, C).
+    absorbed
+        sigma_j(0), shape (J,).
+    """
+
+    by_row: Float[Any, "J n"]
+    cell: Int[Any, " n"]
+    total: Float[Any, "J C"]
+    square: Float[Any, "J C"]
+    absorbed: Float[Any, " J"]
+
+
+def transformed_rewards(
+    by_row: Float[np.ndarray, "J n"],
+    absorbed: Float[np.ndarray, " J"],
+    cell: Int[np.ndarray, " n"],
+    n_cells: int,
+) -> TransformedRewards:
+    """Count transformed rewards into cells.
+
+    Parameters
+    ----------
+    by_row
+        sigma_j(r_i) of each transition that is used, shape (J, n).
+    absorbed
+        sigma_j(0), shape (J,).
+    cell
+        The cell of each transition, from `count_cells`, shape (n,).
+    n_cells
+        C.
+    """
+    total = np.stack([np.bincount(cell, row, minlength=n_cells) for row in by_row])
+    square = np.stack([np.bincount(cell, row**2, minlength=n_cells) for row in by_row])
+    return TransformedRewards(by_row, cell, total, square, absorbed)
+
+
+def with_rewards(cells: Cells, rewards: TransformedRewards | None) -> Cells:
+    """The log with the rewards of one entry, whose fields have lost their first axis."""
+    if rewards is None:
+        return cells
+    return cells._replace(
+        reward_sum=rewards.total,
+        reward_square_sum=rewards.square,
+        absorbed_reward=rewards.absorbed,
+    )
+
+
 def reward_moments(cells: Cells) -> tuple[Float[Array, ""], Float[Array, ""]]:
     """Mean and standard deviation of the logged sigma(r)."""
     mean = cells.reward_sum.sum() / cells.n_transitions

@@ -35,7 +35,7 @@ class Draws(NamedTuple):
     values: Float[np.ndarray, "chain draw N"]
 
 
-def read_draws(belief: "xr.DataTree") -> Draws:
+def read_draws(belief: "xr.DataTree", statistic: str = "value") -> Draws:
     """Take the draws of the policy values out of a belief.
 
     Parameters
@@ -43,6 +43,8 @@ def read_draws(belief: "xr.DataTree") -> Draws:
     belief : xarray.DataTree
         With `posterior/value`, dims policy, draw and, unless there is only one, chain; the
         coordinate `policy` names the candidates.
+    statistic : str
+        The variable of `posterior` that is read.
 
     Returns
     -------
@@ -55,7 +57,13 @@ def read_draws(belief: "xr.DataTree") -> Draws:
         If any of this is missing, a name is no string or not unique, there are fewer than two
         draws, or a value is NaN or infinite.
     """
-    value = _variable(belief, "posterior", "value")
+    value = _variable(belief, "posterior", statistic)
+    if value is None and statistic != "value":
+        known = ", ".join(str(name) for name in belief["posterior"].data_vars if name != "weights")
+        raise BeliefError(
+            f"the belief has no posterior/{statistic}; it has {known}. Fit it with statistic= a "
+            "list that holds it."
+        )
     if value is None:
         raise BeliefError(
             "a belief is a DataTree with `posterior/value` (chain, draw, policy): this one has no "

@@ -154,6 +154,7 @@ def select(
     *,
     abstain: bool = True,
     max_evaluations: int | None = None,
+    statistic: str = "value",
 ) -> Selection:
     """Rank the candidates so that the score's expected loss under the belief is lowest.
 
@@ -175,6 +176,9 @@ def select(
         computed and given in any case.
     max_evaluations : int, optional
         Most rankings to try; the score's own limit if left out (2,000,000; 50,000 for callables).
+    statistic : str
+        Which variable of `posterior` the values are: a belief of several statistics has each under
+        its name, such as ``"cvar(0.1)"``.
 
     Returns
     -------
@@ -200,7 +204,7 @@ def select(
         raise SettingsError(
             f"max_evaluations must be a whole number of at least 1, got {max_evaluations!r}"
         )
-    draws = read_draws(belief)
+    draws = read_draws(belief, str(statistic))
     names, n_policies = draws.names, len(draws.names)
     support_warnings = read_warnings(belief, names)
     support = read_support(belief, names)

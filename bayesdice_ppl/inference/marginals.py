@@ -1,0 +1,104 @@
+"""Closed-form beliefs of many means at once, one number each: what a distribution function needs.
+
+To invert a distribution function its belief is needed at many points, of which each is the mean of
+an indicator. Only the mean, the spread and the degrees of freedom of each are kept.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from bayesdice_ppl import penalties
+from bayesdice_ppl.inference.engine import Candidates, state_features
+from bayesdice_ppl.inference.exact import exact_posterior
+from bayesdice_ppl.inference.pilot import run_pilot
+from bayesdice_ppl.inference.settings import FitSettings
+from bayesdice_ppl.moments import (
+    Cells,
+    MomentSettings,
+    TransformedRewards,
+    build_moments,
+    with_rewards,
+)
+
+
+class Marginals(NamedTuple):
+    """Student t beliefs of J means: location, scale and degrees of freedom, each of shape (J,)."""
+
+    mean: Float[np.ndarray, " J"]
+    sd: Float[np.ndarray, " J"]
+    degrees_of_freedom: Float[np.ndarray, " J"]
+
+
+def value_marginals(
+    cells: Cells,
+    candidates: Candidates,
+    rewards: TransformedRewards,
+    price: Float[np.ndarray, " J"],
+    settings: FitSettings,
+) -> Marginals:
+    """Closed-form belief of the mean of each entry's rewards.
+
+    Parameters
+    ----------
+    cells
+        The log.
+    candidates
+        One for each of the J entries.
+    rewards
+        What each entry counts.
+    price
+        lambda / epsilon of each entry.
+    settings
+        The fit's settings. Penalties that have no closed form are taken as the Mahalanobis one.
+    """
+    squared = settings.penalty == penalties.squared()
+    with jax.enable_x64(True):
+        found = _marginals(
+            cells,
+            candidates,
+            rewards._replace(by_row=None, cell=None),
+            price,
+            settings.moments,
+            settings.by_episode,
+            settings.small_sample,
+            squared,
+            settings.value_constraint,
+        )
+        return jax.tree.map(np.asarray, found)
+
+
+@partial(
+    jax.jit,
+    static_argnames=("settings", "by_episode", "small_sample", "squared", "value_constraint"),
+)
+def _marginals(
+    log: Cells,
+    candidates: Candidates,
+    rewards: TransformedRewards,
+    price: Array,
+    settings: MomentSettings,
+    by_episode: bool,
+    small_sample: bool,
+    squared: bool,
+    value_constraint: bool,
+) -> Marginals:
+    def one(given: tuple[Candidates, TransformedRewards, Array]) -> Marginals:
+        candidate, counted, one_price = given
+        cells = with_rewards(log, counted)
+        moments = build_moments(cells, state_features(cells, candidate), settings)
+        pilot = run_pilot(
+            cells, moments, settings, by_episode=by_episode, small_sample=small_sample
+        )
+        metric = jnp.eye(len(moments.offset)) if squared else pilot.covariance
+        posterior = exact_posterior(moments, metric, one_price, value_constraint=value_constraint)
+        return Marginals(posterior.mean[-1], posterior.sd[-1], pilot.degrees_of_freedom)
+
+    given = jax.tree.map(jnp.asarray, (candidates, rewards, price))
+    return jax.lax.map(one, given)
