@@ -21,20 +21,38 @@ from bayesdice_ppl.constraint.penalties import (
     Squared,
     mahalanobis,
 )
+from bayesdice_ppl.constraint.quadratic_loss import (
+    LevelBound,
+    QuadraticLoss,
+    bernstein_bound,
+    cvar_bound,
+    exceedance,
+    expected_excess,
+    loss_of_gaussian,
+    whitening,
+)
 
 __all__ = [
     "ChanceConstraint",
     "Huber",
+    "LevelBound",
     "Mahalanobis",
     "Penalty",
     "Power",
     "Price",
+    "QuadraticLoss",
     "Squared",
+    "bernstein_bound",
     "chance_price",
+    "cvar_bound",
+    "exceedance",
+    "expected_excess",
     "invertible",
     "live_rows",
+    "loss_of_gaussian",
     "mahalanobis",
     "residual_covariance",
     "residual_rank",
     "start_weight",
+    "whitening",
 ]

@@ -1,0 +1,56 @@
+"""All candidates in one NumPyro program: their residuals on the same logs, priced by one factor.
+
+Candidates are judged on the same transitions, so that their residuals err together. Here they are
+stacked, and one Mahalanobis penalty under their full covariance prices them at once: the belief
+over all values comes out joint, without a copula. Its closed form is
+`bayesdice_ppl.inference.one_model_posterior`, which also makes the constraint
+(`bayesdice_ppl.inference.one_model_constraint`).
+"""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+import numpyro
+import numpyro.distributions as dist
+
+from bayesdice_ppl.constraint import ChanceConstraint
+from bayesdice_ppl.moments import Moments
+
+
+def model(moments: Moments, constraint: ChanceConstraint, *, inner: str = "exact") -> None:
+    """Priors of N policies, and one factor.
+
+    The sites are ``zeta``, shape (N, P), and ``value``, shape (N,), in reward per step, with the
+    priors of `bayesdice_ppl.models.model`; the factor is ``chance_constraint``.
+
+    Parameters
+    ----------
+    moments
+        What the log says of each policy, stacked along a leading axis: ``problem.moments``.
+    constraint
+        Penalty and price of the stacked residual, N R rows, policy by policy.
+    inner
+        ``"exact"``: the factor holds the multipliers' closed-form maximum, the penalty itself;
+        ``"guide"``: the multipliers are the site ``beta``, shape (N R,), to be fitted by a guide.
+
+    Notes
+    -----
+    The factor is -(lambda / epsilon) f(x) with f(x) = x' Sigma^-1 x / 2 of the stacked residual x
+    (Yang et al., eq. 14, for all policies at once).
+    """
+    mean, scale = moments.prior_mean, moments.prior_scale
+    # Events and no plate: the factor ties the policies to each other.
+    zeta = numpyro.sample("zeta", dist.Normal(mean[:, :-1], scale[:, :-1]).to_event(2))
+    value = numpyro.sample("value", dist.Normal(mean[:, -1], scale[:, -1]).to_event(1))
+    latent = jnp.concatenate([zeta, value[:, None]], axis=1)
+    residual = (jnp.einsum("nrk,nk->nr", moments.matrix, latent) + moments.offset).ravel()
+    if inner == "guide":
+        # No prior and no entropy: beta is a point of an inner maximization, not a belief.
+        beta = numpyro.sample(
+            "beta", dist.Normal(jnp.zeros_like(residual), 1.0).to_event(1).mask(False)
+        )
+        loss = beta @ residual - constraint.penalty.conjugate(beta)
+    else:
+        loss = constraint.penalty.value(residual)
+    numpyro.deterministic("loss", loss)
+    numpyro.factor("chance_constraint", -constraint.price * loss)
