@@ -25,7 +25,6 @@ from bayesdice_ppl.features import (
     sample_actions,
 )
 from bayesdice_ppl.inference import Candidates, FitSettings
-from bayesdice_ppl.inference import prepare as prepare_problem
 from bayesdice_ppl.logs import Logs, UsableRows
 from bayesdice_ppl.moments import count_cells
 from bayesdice_ppl.policies import (
@@ -36,20 +35,20 @@ from bayesdice_ppl.policies import (
     align_policies,
     needed_states,
 )
-from bayesdice_ppl.prepared import Prepared, Sampling
+from bayesdice_ppl.prepared import Gathered, Sampling
 
 MOST_GIBIBYTES = 8.0
 """Most memory that the residual's rows of all candidates may take."""
 
 
-def prepare_featured(
+def gather_featured(
     logs: Logs,
     policies: Mapping[str, Policy | ContinuousPolicy],
     settings: FitSettings,
     rows: UsableRows,
     rng_key: PRNGKeyArray | None,
-) -> Prepared:
-    """Bring logs and candidates to the problem on features other than one-hot.
+) -> Gathered:
+    """Bring logs and candidates onto features other than one-hot.
 
     Parameters
     ----------
@@ -119,7 +118,7 @@ def prepare_featured(
             kept = _kept_in_state(aligned.probabilities, pairs)
         at_state = expect_over_labels(feature_map, states, probabilities, used, at_pair.shape[1])
     candidates = Candidates(None, np.ones((len(names), cells.basis.shape[1])), kept, at_state)
-    return Prepared(
+    return Gathered(
         logs=logs,
         names=names,
         actions=action_labels,
@@ -130,7 +129,6 @@ def prepare_featured(
         cell_of_row=cell_of_row,
         candidates=candidates,
         dead_state=dead,
-        problem=prepare_problem(cells, candidates, settings),
         settings=settings,
         sampling=sampling,
     )

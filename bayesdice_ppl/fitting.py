@@ -48,6 +48,7 @@ from bayesdice_ppl.inference import (
     solve,
     split_key,
 )
+from bayesdice_ppl.inference.achieved import closed_form_bounds
 from bayesdice_ppl.keys import check_key
 from bayesdice_ppl.logs import Logs
 from bayesdice_ppl.penalties import PenaltyChoice
@@ -250,7 +251,7 @@ def _lay_out(
         )
     if statistic == statistics.mean():
         warnings += odd_spread(names, sd, logs.reward[prepared.rows.mask])
-    epsilon = np.array([price.epsilon for price in problem.prices])
+    probability, bound = _achieved(problem, solution, drawn, settings)
     groups: dict[str, dict[str, np.ndarray]] = {
         "posterior": {
             "value": drawn.value,
@@ -268,13 +269,11 @@ def _lay_out(
             "prior_sd": np.asarray(problem.moments.prior_scale)[:, -1],
             "correlation": drawn.correlation,
             "lam": np.array([price.lam for price in problem.prices]),
-            "epsilon": epsilon,
+            "epsilon": np.array([price.epsilon for price in problem.prices]),
             "xi": np.array([price.xi for price in problem.prices]),
-            "constraint_probability": np.mean(drawn.loss <= epsilon, axis=0),
+            "constraint_probability": probability,
             "surrogate_level": solution.level,
-            "surrogate_bound": np.array(
-                [settings.surrogate.bound(x) for x in (drawn.loss / epsilon).T]
-            ),
+            "surrogate_bound": bound,
             **sampling_diagnostics(solution),
             **support._asdict(),
             **_pair_table(prepared),
@@ -293,7 +292,7 @@ def _lay_out(
         "n_terminated": int(logs.terminated.sum()),
         "rows_left_out": prepared.rows.left_out,
         "steps_left_out": list(prepared.rows.steps),
-        "action_space": prepared.action_source,
+        "action_space": prepared.gathered.action_source,
         "n_actions": 0 if prepared.actions is None else len(prepared.actions),
         "logged_value": logged.value,
         "logged_value_standard_error": logged.standard_error,
@@ -312,6 +311,19 @@ def _lay_out(
     n_chains = 1 if solution.sampled is None else solution.sampled.shape[1]
     weights = "pair" if settings.tabular else "feature"
     return make_belief(groups, coords, attrs, n_chains=n_chains, weights=weights)
+
+
+def _achieved(
+    problem: Problem, solution: Solution, drawn: Draws, settings: FitSettings
+) -> tuple[np.ndarray, np.ndarray]:
+    """P_q(ell <= epsilon) and the surrogate's bound on the rest: exact, or else over the draws."""
+    known = closed_form_bounds(problem, solution, settings)
+    if known is not None:
+        return known.probability, known.bound
+    epsilon = np.array([price.epsilon for price in problem.prices])
+    excess = drawn.loss / epsilon
+    bounds = [settings.surrogate.bound(column) for column in excess.T]
+    return np.mean(excess <= 1.0, axis=0), np.array(bounds)
 
 
 def _extrapolates(prepared: Prepared) -> bool:

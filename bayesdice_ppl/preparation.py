@@ -1,7 +1,7 @@
 """From logs and candidates to the problem that inference solves.
 
 Here the input is checked and brought to moments, on one-hot features of the pairs that were logged
-or, by `prepare_featured`, on any others. Those who bring their own inference start from here.
+or, by `gather_featured`, on any others. Those who bring their own inference start from here.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from jaxtyping import PRNGKeyArray
 
 from bayesdice_ppl import features as feature_maps
 from bayesdice_ppl.errors import LogsError, SettingsError
-from bayesdice_ppl.featured import prepare_featured
+from bayesdice_ppl.featured import gather_featured
 from bayesdice_ppl.features import FeatureChoice, logged_pairs, reach, renormalize
 from bayesdice_ppl.inference import Candidates, FitSettings, make_settings
 from bayesdice_ppl.inference import prepare as prepare_problem
 from bayesdice_ppl.logs import Logs, UsableRows, usable_rows
 from bayesdice_ppl.moments import count_cells, pad_cells
 from bayesdice_ppl.policies import ContinuousPolicy, Policy, align_policies
-from bayesdice_ppl.prepared import Prepared
+from bayesdice_ppl.prepared import Gathered, Prepared
 
 MIN_EPISODES = 10
 """Fewest episodes from which a spread between episodes is taken."""
@@ -62,6 +62,17 @@ def prepare_fit(
     LogsError, PoliciesError, SettingsError
         The input cannot be used; the message says where.
     """
+    gathered = gather(logs, policies, settings, rng_key)
+    return Prepared(gathered, prepare_problem(gathered.cells, gathered.candidates, settings))
+
+
+def gather(
+    logs: Logs,
+    policies: Mapping[str, Policy | ContinuousPolicy],
+    settings: FitSettings,
+    rng_key: PRNGKeyArray | None = None,
+) -> Gathered:
+    """Check the input and bring logs and candidates onto features; see `prepare_fit`."""
     gamma = settings.gamma
     if not isinstance(logs, Logs):
         raise LogsError(
@@ -74,16 +85,16 @@ def prepare_fit(
         )
     rows = usable_rows(logs, gamma)
     if settings.tabular:
-        return _prepare_tabular(logs, policies, settings, rows)
-    return prepare_featured(logs, policies, settings, rows, rng_key)
+        return _gather_tabular(logs, policies, settings, rows)
+    return gather_featured(logs, policies, settings, rows, rng_key)
 
 
-def _prepare_tabular(
+def _gather_tabular(
     logs: Logs,
     policies: Mapping[str, Policy | ContinuousPolicy],
     settings: FitSettings,
     rows: UsableRows,
-) -> Prepared:
+) -> Gathered:
     """One-hot features on the logged pairs, each candidate renormalized over them."""
     if logs.vector_states or logs.vector_actions:
         part = "state" if logs.vector_states else "action"
@@ -107,7 +118,7 @@ def _prepare_tabular(
     edges = (cells.pair[onward], cells.successor[onward])
     reached = [reach(target, pairs.state, edges, starts) for target in targets]
     candidates = Candidates(targets, np.stack([r.pair for r in reached]).astype(np.float64), kept)
-    return Prepared(
+    return Gathered(
         logs=logs,
         names=aligned.names,
         actions=aligned.actions,
@@ -118,7 +129,6 @@ def _prepare_tabular(
         cell_of_row=cell_of_row,
         candidates=candidates,
         dead_state=np.stack([r.dead_state for r in reached]),
-        problem=prepare_problem(cells, candidates, settings),
         settings=settings,
     )
 

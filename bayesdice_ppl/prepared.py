@@ -37,10 +37,8 @@ class Sampling(NamedTuple):
     sampled: SampledActions
 
 
-@final
-@dataclass(frozen=True, slots=True)
-class Prepared:
-    """Everything between the input and the posterior.
+class Gathered(NamedTuple):
+    """What was made of the input, before any mathematics.
 
     Attributes
     ----------
@@ -58,9 +56,6 @@ class Prepared:
         The candidates on what was logged.
     dead_state
         States that each candidate reaches and in which it takes no logged action, shape (N, S).
-    problem
-        ``problem.of(j)`` gives candidate j's moments, constraint and coordinates: the arguments of
-        `bayesdice_ppl.models.model` and ``guide``.
     settings
         Every choice that was made.
     sampling
@@ -77,9 +72,71 @@ class Prepared:
     cell_of_row: Int[np.ndarray, " n"]
     candidates: Candidates
     dead_state: Bool[np.ndarray, "N S"]
-    problem: Problem
     settings: FitSettings
     sampling: Sampling | None = None
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """Everything between the input and the posterior.
+
+    Attributes
+    ----------
+    gathered
+        What was made of the input; its fields can be asked for here too.
+    problem
+        ``problem.of(j)`` gives candidate j's moments, constraint and coordinates: the arguments of
+        `bayesdice_ppl.models.model` and ``guide``.
+    """
+
+    gathered: Gathered
+    problem: Problem
+
+    @property
+    def logs(self) -> Logs:
+        """The log."""
+        return self.gathered.logs
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the candidates."""
+        return self.gathered.names
+
+    @property
+    def actions(self) -> Shaped[np.ndarray, " A"] | None:
+        """Labels of the action space, or None for vectors."""
+        return self.gathered.actions
+
+    @property
+    def rows(self) -> UsableRows:
+        """Which transitions are used."""
+        return self.gathered.rows
+
+    @property
+    def pairs(self) -> LoggedPairs:
+        """The pairs that were logged."""
+        return self.gathered.pairs
+
+    @property
+    def cells(self) -> Cells:
+        """The counted log."""
+        return self.gathered.cells
+
+    @property
+    def cell_of_row(self) -> Int[np.ndarray, " n"]:
+        """The cell of each row that is used."""
+        return self.gathered.cell_of_row
+
+    @property
+    def candidates(self) -> Candidates:
+        """The candidates on what was logged."""
+        return self.gathered.candidates
+
+    @property
+    def settings(self) -> FitSettings:
+        """Every choice that was made."""
+        return self.gathered.settings
 
 
 def measure_support(prepared: Prepared) -> Support:
@@ -93,7 +150,7 @@ def measure_support(prepared: Prepared) -> Support:
         cells,
         ratio,
         prepared.candidates.kept,
-        prepared.dead_state,
+        prepared.gathered.dead_state,
         entering,
         prepared.settings.gamma,
     )
@@ -118,9 +175,9 @@ def action_sampling_error(prepared: Prepared) -> Float[np.ndarray, " N"]:
         Shape (N,), in reward per step; 0 where actions are labels.
     """
     cells, pilots = prepared.cells, prepared.problem.pilots
-    if prepared.sampling is None:
+    if prepared.gathered.sampling is None:
         return np.zeros(len(prepared.names))
-    feature_map, states, sampled = prepared.sampling
+    feature_map, states, sampled = prepared.gathered.sampling
     slope = np.asarray(pilots.slope)[:, : prepared.cells.pair_features.shape[1]]
     variance = sampling_variance(feature_map, states, sampled, slope)
     onward = (1.0 - cells.terminated) * prepared.settings.gamma * cells.count / cells.n_transitions

@@ -77,7 +77,16 @@ def test_the_recorded_seed_is_the_key(belief):
     assert key == KEY
 
 
-def test_constraint_probability_is_the_share_of_draws_within_epsilon(belief):
+def test_constraint_probability_is_the_share_of_draws_within_epsilon_where_q_is_no_gaussian(plain):
+    belief = bd.fit(
+        plain.log(1),
+        plain.policies(2, 2),
+        gamma=0.5,
+        rng_key=KEY,
+        link="softplus",
+        svi=bd.inference.SviSettings(windows=1, steps=50),
+        draws=50,
+    )
     loss = belief["sample_stats/loss"].values[0]
     constant = belief["constant_data"]
     np.testing.assert_array_equal(

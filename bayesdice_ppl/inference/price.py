@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Float, PRNGKeyArray
 
 from bayesdice_ppl.errors import SettingsError
+from bayesdice_ppl.inference.achieved import closed_form_bounds
 from bayesdice_ppl.inference.draws import draw
 from bayesdice_ppl.inference.engine import Candidates, Problem, solve
 from bayesdice_ppl.inference.settings import FitSettings
@@ -38,7 +39,8 @@ def search_price(
         The candidates on the logged pairs, and what they are called.
     keys
         Of the fits and of the draws, the same at each step, so that the probability rises
-        smoothly; those of the final fit, so that what was found holds in its draws.
+        smoothly; those of the final fit, so that what was found holds in its draws. Where q is a
+        Gaussian and the loss quadratic, nothing is drawn.
     settings
         The fit's settings.
 
@@ -63,7 +65,11 @@ def search_price(
             price._replace(lam=float(one)) for price, one in zip(problem.prices, lam, strict=True)
         )
         priced = problem._replace(constraint=constraint, prices=prices)
-        drawn = draw(priced, solve(priced, keys[0], settings), candidates, keys[1], settings)
+        solution = solve(priced, keys[0], settings)
+        known = closed_form_bounds(priced, solution, settings)
+        if known is not None:
+            return priced, known.probability
+        drawn = draw(priced, solution, candidates, keys[1], settings)
         return priced, np.mean(drawn.loss <= epsilon, axis=0)
 
     _, probability = held(high)
