@@ -152,7 +152,11 @@ def first_statistic(
         rewards=None,
     )
     drawn = Draws(
-        drawn.value[:, :n], drawn.loss[:, :n], drawn.weights[:, :n], drawn.correlation[:n, :n]
+        drawn.value[:, :n],
+        drawn.loss[:, :n],
+        drawn.weights[:, :n],
+        drawn.correlation[:n, :n],
+        None if drawn.normalization is None else drawn.normalization[:, :n],
     )
     return problem, first(solution), drawn
 

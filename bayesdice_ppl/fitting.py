@@ -38,6 +38,7 @@ from bayesdice_ppl.fit_warnings import (
 from bayesdice_ppl.inference import (
     Draws,
     FitSettings,
+    Normalization,
     NutsSettings,
     Problem,
     Solution,
@@ -84,6 +85,7 @@ def fit(
     lam: float | str | None = None,
     epsilon: float | None = None,
     xi: float | None = None,
+    normalization: Normalization | bool | None = None,
     statistic: Statistic | str | Sequence[Statistic | str] | None = None,
     prior_sd: float | None = None,
     value_prior_sd: float | None = None,
@@ -142,6 +144,10 @@ def fit(
         epsilon = chi2_{r, xi} / (2 n), lambda = n epsilon. With ``lam="search"`` lambda is the
         least at which the constraint holds under q, which narrows q: it is then no longer
         calibrated.
+    normalization
+        ``True``, or a `bayesdice_ppl.inference.Normalization` with its lambda_1, epsilon_1 and
+        xi_1: mean_i zeta_i = 1 as a chance constraint of its own. By default it is a row of the
+        residual like the others.
     statistic
         What a value is: a statistic of the one-step reward from `bayesdice_ppl.statistics`, such as
         ``cvar(0.1)``; the mean if None. Of a list the first is the belief's ``value``, and each is
@@ -189,6 +195,7 @@ def fit(
         lam=lam,
         epsilon=epsilon,
         xi=xi,
+        normalization=normalization,
         statistics=statistic,
         prior_sd=prior_sd,
         value_prior_sd=value_prior_sd,
@@ -274,6 +281,7 @@ def _lay_out(
             "constraint_probability": probability,
             "surrogate_level": solution.level,
             "surrogate_bound": bound,
+            **_normalization(problem, drawn),
             **sampling_diagnostics(solution),
             **support._asdict(),
             **_pair_table(prepared),
@@ -326,6 +334,19 @@ def _achieved(
     return np.mean(excess <= 1.0, axis=0), np.array(bounds)
 
 
+def _normalization(problem: Problem, drawn: Draws) -> dict[str, np.ndarray]:
+    """Price and achieved probability of the normalization, where it is a constraint of its own."""
+    own = problem.constraint.auxiliary
+    if own is None or drawn.normalization is None:
+        return {}
+    epsilon = np.asarray(own.epsilon)
+    return {
+        "normalization_lam": np.asarray(own.price) * epsilon,
+        "normalization_epsilon": epsilon,
+        "normalization_probability": np.mean(drawn.normalization <= epsilon, axis=0),
+    }
+
+
 def _extrapolates(prepared: Prepared) -> bool:
     """Whether features say something of actions that a state's logs do not have."""
     return not prepared.settings.tabular and not prepared.logs.vector_states
@@ -353,6 +374,7 @@ def _settings_dict(settings: FitSettings) -> dict[str, Any]:
         "surrogate": str(settings.surrogate),
         "features": str(settings.features),
         "statistics": [str(statistic) for statistic in settings.statistics],
+        "normalization": settings.normalization and settings.normalization._asdict(),
         "svi": settings.svi._asdict(),
         "nuts": settings.nuts._asdict(),
     }

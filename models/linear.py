@@ -175,6 +175,12 @@ def model(
     else:
         loss = constraint.penalty.value(residual)
     numpyro.deterministic("loss", loss)
+    own = constraint.auxiliary
+    if own is not None:
+        # One number needs no multiplier to be fitted: the factor holds the maximum.
+        own_loss = own.penalty.value(residual)
+        numpyro.deterministic("normalization_loss", own_loss)
+        numpyro.factor("normalization_constraint", -own.price * own_loss)
     at = jnp.asarray(surrogate.start if level is None else level, mean.dtype)
     if surrogate.fitted:
         low, high = surrogate.levels

@@ -5,6 +5,7 @@ ought to be small; these modules say how small, measured by what, and at which p
 """
 
 from bayesdice_ppl.constraint.chance import (
+    AuxiliaryConstraint,
     ChanceConstraint,
     Price,
     chance_price,
@@ -33,6 +34,7 @@ from bayesdice_ppl.constraint.quadratic_loss import (
 )
 
 __all__ = [
+    "AuxiliaryConstraint",
     "ChanceConstraint",
     "Huber",
     "LevelBound",

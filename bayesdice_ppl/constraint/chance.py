@@ -30,6 +30,20 @@ _SMALLEST = 1e-8
 _RANK_TOLERANCE = 1e-9
 
 
+class AuxiliaryConstraint(NamedTuple):
+    """Penalty and price of a second chance constraint on the same residual.
+
+    Attributes
+    ----------
+    penalty, price, epsilon
+        As for `ChanceConstraint`.
+    """
+
+    penalty: Penalty
+    price: Float[Array, ""]
+    epsilon: Float[Array, ""]
+
+
 class ChanceConstraint(NamedTuple):
     """A penalty with its price.
 
@@ -41,11 +55,15 @@ class ChanceConstraint(NamedTuple):
         lambda / epsilon, scalar.
     epsilon
         Bound that ell is held against, scalar; Markov's surrogate needs its price alone.
+    auxiliary
+        The same of the normalization, where that is a chance constraint of its own: its penalty
+        looks at the normalization's row alone, and the one above at all others.
     """
 
     penalty: Penalty
     price: Float[Array, ""]
     epsilon: Float[Array, ""]
+    auxiliary: AuxiliaryConstraint | None = None
 
 
 def live_rows(cells: Cells, moments: Moments) -> tuple[Float[Array, " R"], Float[Array, " R"]]:

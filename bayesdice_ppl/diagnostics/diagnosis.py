@@ -266,6 +266,10 @@ def _refit(
         for name, value in settings.items()
         if name not in ("inference", "svi", "nuts", "draws", "preset", "features", "statistics")
     }
+    if kept.get("normalization"):
+        from bayesdice_ppl.inference import Normalization
+
+        kept["normalization"] = Normalization(**kept["normalization"])
     engine = "exact" if _has_closed_form(belief) else "svi"
     # The closed form is not drawn at random; the few draws that `fit` makes are not used.
     return fit(logs, policies, rng_key=jax.random.key(0), inference=engine, draws=2, **kept)

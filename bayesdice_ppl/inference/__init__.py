@@ -12,7 +12,7 @@ from bayesdice_ppl.inference.one_model import (
 )
 from bayesdice_ppl.inference.pilot import Pilot, run_pilot
 from bayesdice_ppl.inference.price import search_price
-from bayesdice_ppl.inference.settings import FitSettings, make_settings
+from bayesdice_ppl.inference.settings import FitSettings, Normalization, make_settings
 from bayesdice_ppl.inference.svi import SviSettings, run_svi
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "Draws",
     "FitSettings",
     "GaussianPosterior",
+    "Normalization",
     "NutsSettings",
     "OneModelPosterior",
     "Pilot",

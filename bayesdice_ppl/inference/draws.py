@@ -38,6 +38,8 @@ class Draws(NamedTuple):
         Shape (S, N): the value in reward per step, and the chance-constraint loss ell.
     weights
         Of the ratio, shape (S, N, K); with one-hot features the ratio of each pair.
+    normalization
+        The loss of the normalization where that is a constraint of its own, shape (S, N), or None.
     correlation
         Of the values as the copula was given it, shape (N, N); the identity if not joint.
     """
@@ -46,6 +48,7 @@ class Draws(NamedTuple):
     loss: Float[np.ndarray, "S N"]
     weights: Float[np.ndarray, "S N P"]
     correlation: Float[np.ndarray, "N N"]
+    normalization: Float[np.ndarray, "S N"] | None = None
 
 
 def draw(
@@ -86,9 +89,10 @@ def draw(
             settings.link,
             settings.value_constraint,
         )
-        value, loss, weight = (np.asarray(array) for array in found)
+        value, loss, weight = (np.asarray(array) for array in found[:3])
+        own = None if found[3] is None else np.asarray(found[3])
         if not settings.joint:
-            return Draws(value, loss, weight, np.eye(n_policies))
+            return Draws(value, loss, weight, np.eye(n_policies), own)
         # One column of the copula for each distinct candidate: equal ones share it exactly.
         first, copy = candidates.copies(problem.rewards)
         covariance = _influence_covariance(
@@ -101,11 +105,14 @@ def draw(
     original = first[copy]
     value, loss, weight = value[:, original], loss[:, original], weight[:, original]
     chosen = reorder(value, ranks)
+    if own is not None:
+        own = np.take_along_axis(own[:, original], chosen, axis=0)
     return Draws(
         np.take_along_axis(value, chosen, axis=0),
         np.take_along_axis(loss, chosen, axis=0),
         np.take_along_axis(weight, chosen[:, :, None], axis=0),
         distinct[np.ix_(copy, copy)],
+        own,
     )
 
 
@@ -152,7 +159,7 @@ def _draws(
     value: Array,
     link: str,
     value_constraint: bool,
-) -> tuple[Array, Array, Array]:
+) -> tuple[Array, Array, Array, Array | None]:
     def one(
         moments: Moments,
         constraint: ChanceConstraint,
@@ -160,7 +167,7 @@ def _draws(
         normal: Array | None,
         latent: Array | None,
         value: Array,
-    ) -> tuple[Array, Array, Array]:
+    ) -> tuple[Array, Array, Array, Array | None]:
         mean, factor = posterior
         if latent is None:
             latent = mean + jnp.asarray(normal) @ factor.T
@@ -174,13 +181,17 @@ def _draws(
         if link != "identity" and not value_constraint:
             # Not affine in the latent numbers: what the Gaussian says of it does not hold.
             value = fixed[:, -1]
-        loss = constraint.penalty.value(fixed + value[:, None] * moments.matrix[:, -1])
+        residual = fixed + value[:, None] * moments.matrix[:, -1]
+        loss = constraint.penalty.value(residual)
+        own = None
+        if constraint.auxiliary is not None:
+            own = constraint.auxiliary.penalty.value(residual)
         if moments.basis is None:
             weights = ratio_of(weights, link)
         weights = weights * moments.active
         # Single precision, as beliefs keep them, where in double they would fill the memory.
         many = weights.shape[1] > WIDE
-        return value, loss, weights.astype(jnp.float32) if many else weights
+        return value, loss, weights.astype(jnp.float32) if many else weights, own
 
     shared = None if normal is None or normal.ndim == 2 else 0
     several = None if latent is None else 0

@@ -17,6 +17,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from bayesdice_ppl import penalties
 from bayesdice_ppl.constraint import (
+    AuxiliaryConstraint,
     ChanceConstraint,
     Price,
     chance_price,
@@ -32,6 +33,7 @@ from bayesdice_ppl.inference.settings import FitSettings, affine_multipliers
 from bayesdice_ppl.inference.svi import SviSettings, flat_coordinates, run_svi, through_link
 from bayesdice_ppl.models import Coordinates, by_ratio
 from bayesdice_ppl.moments import (
+    NORMALIZATION_ROW,
     Cells,
     Moments,
     MomentSettings,
@@ -207,12 +209,10 @@ def prepare(
             settings.by_episode,
             settings.small_sample,
         )
-        live = None if settings.value_constraint else -1
         prices = tuple(
             chance_price(
                 float(cells.n_transitions),
-                # Without the value constraint its row is no part of the residual.
-                residual_rank(covariance[:live, :live]),
+                residual_rank(covariance[np.ix_(*2 * [_own_rows(covariance, settings)])]),
                 xi=settings.xi,
                 lam=None if isinstance(settings.lam, str) else settings.lam,
                 epsilon=settings.epsilon,
@@ -221,12 +221,16 @@ def prepare(
         )
         price = jnp.asarray([p.lam / p.epsilon for p in prices])
         bound = jnp.asarray([p.epsilon for p in prices])
+        own = settings.normalization
+        if own is not None:
+            auxiliary = chance_price(float(cells.n_transitions), 1, **own._asdict())
         constraint, coordinates = _constraints(
             cells,
             moments,
             pilots,
             _sums(rewards),
             (price, bound),
+            None if own is None else (auxiliary.lam / auxiliary.epsilon, auxiliary.epsilon),
             settings.penalty,
             settings.link,
             settings.value_constraint,
@@ -234,6 +238,18 @@ def prepare(
             settings.inference != "exact" or moments.matrix.shape[-2] <= WIDE,
         )
     return Problem(cells, moments, constraint, coordinates, pilots, prices, rewards)
+
+
+def _own_rows(covariance: Float[np.ndarray, "R R"], settings: FitSettings) -> Int[np.ndarray, " r"]:
+    """Rows of the residual that the main constraint is about."""
+    rows = np.arange(len(covariance))
+    left_out = []
+    if not settings.value_constraint:
+        # Without the value constraint its row is no part of the residual.
+        left_out.append(rows[-1])
+    if settings.normalization is not None:
+        left_out.append(rows[NORMALIZATION_ROW])
+    return np.setdiff1d(rows, left_out)
 
 
 def _sums(rewards: TransformedRewards | None) -> TransformedRewards | None:
@@ -279,6 +295,7 @@ def _constraints(
     pilots: Pilot,
     rewards: TransformedRewards | None,
     prices: tuple[Array, Array],
+    auxiliary: tuple[float, float] | None,
     penalty: PenaltyChoice,
     link: str,
     value_constraint: bool,
@@ -294,8 +311,19 @@ def _constraints(
         rows, mean_square = live_rows(with_rewards(cells, counted), moments)
         if not value_constraint:
             rows = rows.at[-1].set(0.0)
-        metric = invertible(pilot.covariance, rows, mean_square)
-        constraint = ChanceConstraint(penalty.build(metric, rows), price, epsilon)
+        others = rows if auxiliary is None else rows.at[NORMALIZATION_ROW].set(0.0)
+        metric = invertible(pilot.covariance, others, mean_square)
+        constraint = ChanceConstraint(penalty.build(metric, others), price, epsilon)
+        if auxiliary is not None:
+            alone = rows - others
+            own = invertible(pilot.covariance, alone, mean_square)
+            # A penalty of one number: the square in its own units, or as it is.
+            choice = penalty if penalty.quadratic else penalties.mahalanobis()
+            own_price, own_epsilon = jnp.asarray(auxiliary)
+            constraint = constraint._replace(
+                auxiliary=AuxiliaryConstraint(choice.build(own, alone), own_price, own_epsilon)
+            )
+            metric = joined_metric(metric, own, price / own_price)
         if not guided:
             size = moments.prior_mean.shape[0] - (0 if value_constraint else 1)
             return constraint, Coordinates(jnp.zeros(size), jnp.eye(size))
@@ -376,10 +404,31 @@ def _solve(problem: Problem, rng_key: PRNGKeyArray, engine: _Engine) -> Solution
     covariance = problem.pilots.covariance
     if engine.penalty == penalties.squared():
         covariance = jnp.broadcast_to(jnp.eye(covariance.shape[-1]), covariance.shape)
+    own = problem.constraint.auxiliary
+    if own is not None:
+        share = problem.constraint.price / own.price
+        covariance = jax.vmap(joined_metric)(covariance, covariance, share)
     exact = partial(exact_posterior, value_constraint=engine.value_constraint)
     return nothing._replace(
         posterior=jax.vmap(exact)(problem.moments, covariance, problem.constraint.price)
     )
+
+
+def joined_metric(
+    metric: Float[Array, "R R"], own: Float[Array, "R R"], share: Float[Array, ""]
+) -> Float[Array, "R R"]:
+    """One metric for both constraints: the normalization uncorrelated, at a price of its own.
+
+    Parameters
+    ----------
+    metric, own
+        Of all rows, and of the normalization's (its diagonal entry is read).
+    share
+        Price of the main constraint over that of the normalization.
+    """
+    row = NORMALIZATION_ROW
+    apart = metric.at[row].set(0.0).at[:, row].set(0.0)
+    return apart.at[row, row].set(own[row, row] * share)
 
 
 def _moments_of(latent: Float[Array, "chains draws K"]) -> GaussianPosterior:

@@ -33,6 +33,21 @@ PRESETS: dict[str, dict[str, Any]] = {
 }
 
 
+class Normalization(NamedTuple):
+    """The normalization as a chance constraint of its own, P(ell_1 <= epsilon_1) >= xi_1.
+
+    Attributes
+    ----------
+    lam, epsilon, xi
+        lambda_1, epsilon_1 and xi_1; None: epsilon_1 = chi2_{1, xi_1} / (2 n), lambda_1 = n
+        epsilon_1. It is priced by Markov's bound whatever the surrogate is.
+    """
+
+    lam: float | None = None
+    epsilon: float | None = None
+    xi: float = 0.95
+
+
 class FitSettings(NamedTuple):
     """Every choice behind a belief (hashable).
 
@@ -68,6 +83,8 @@ class FitSettings(NamedTuple):
     lam, epsilon, xi
         The chance constraint; None: epsilon = chi2_{r, xi} / (2 n), lambda = n epsilon. A lambda
         of ``"search"`` is the least at which P_q(ell <= epsilon) >= xi.
+    normalization
+        The normalization as a chance constraint of its own, or None: one of the other rows.
     statistics
         Of the one-step reward, what a value is: the first is the belief's ``value``.
     prior_sd, value_prior_sd
@@ -97,6 +114,7 @@ class FitSettings(NamedTuple):
     epsilon: float | None = None
     xi: float = 0.95
     statistics: tuple[Statistic, ...] = (Statistic("mean"),)
+    normalization: Normalization | None = None
     prior_sd: float = 10.0
     value_prior_sd: float = 10.0
     draws: int = 4000
@@ -112,9 +130,12 @@ class FitSettings(NamedTuple):
             self.on_termination == "restart",
             self.prior_sd,
             self.value_prior_sd,
-            centered=self.penalty == penalties.mahalanobis() and self.value_constraint,
+            centered=self.penalty == penalties.mahalanobis()
+            and self.value_constraint
+            and self.normalization is None,
             tabular=self.tabular,
             linked=self.link != "identity",
+            own_normalization=self.normalization is not None,
         )
 
     @property
@@ -185,10 +206,11 @@ def make_settings(*, gamma: float, preset: str | None = None, **given: Any) -> F
         number = chosen.get(name, 1.0)
         if name == "lam" and number == "search":
             continue
-        if not (_is_number(number) and math.isfinite(number) and number > 0):
-            raise SettingsError(f"{name}: expected a positive number, found {number!r}.")
+        _check_positive(name, number)
     if not chosen.get("xi", 0.95) < 1.0:
         raise SettingsError(f"xi: expected a probability in (0, 1), found {chosen['xi']!r}.")
+    if "normalization" in chosen:
+        chosen["normalization"] = _normalization(chosen["normalization"])
     if not isinstance(chosen.get("svi", SviSettings()), SviSettings):
         raise SettingsError(f"svi: expected an SviSettings, found {chosen['svi']!r}.")
     if not isinstance(chosen.get("nuts", NutsSettings()), NutsSettings):
@@ -233,6 +255,28 @@ def make_settings(*, gamma: float, preset: str | None = None, **given: Any) -> F
             )
         settings = settings._replace(small_sample=False)
     return settings
+
+
+def _check_positive(name: str, number: Any) -> None:
+    if not (_is_number(number) and math.isfinite(number) and number > 0):
+        raise SettingsError(f"{name}: expected a positive number, found {number!r}.")
+
+
+def _normalization(given: Any) -> Normalization | None:
+    if isinstance(given, bool):
+        return Normalization() if given else None
+    if not isinstance(given, Normalization):
+        raise SettingsError(
+            f"normalization: expected True, or a bd.inference.Normalization, found {given!r}."
+        )
+    for name, number in given._asdict().items():
+        if number is not None:
+            _check_positive(f"normalization.{name}", number)
+    if not given.xi < 1.0:
+        raise SettingsError(
+            f"normalization.xi: expected a probability in (0, 1), found {given.xi!r}."
+        )
+    return given
 
 
 def _statistics(given: Any) -> tuple[Statistic, ...]:

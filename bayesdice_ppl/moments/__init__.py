@@ -10,6 +10,7 @@ from bayesdice_ppl.moments.cells import (
     with_rewards,
 )
 from bayesdice_ppl.moments.moments import (
+    NORMALIZATION_ROW,
     Moments,
     MomentSettings,
     StateFeatures,
@@ -19,6 +20,7 @@ from bayesdice_ppl.moments.moments import (
 )
 
 __all__ = [
+    "NORMALIZATION_ROW",
     "Cells",
     "MomentSettings",
     "Moments",

@@ -62,6 +62,10 @@ class Moments(NamedTuple):
         return self.matrix[:, :-1] @ weights + self.matrix[:, -1] * value + self.offset
 
 
+NORMALIZATION_ROW = -2
+"""Where the normalization stands among the rows, if it has one of its own."""
+
+
 class MomentSettings(NamedTuple):
     """What the moments depend on beside data and policy (hashable, fixed at compilation).
 
@@ -85,6 +89,8 @@ class MomentSettings(NamedTuple):
         Whether features are one-hot over the logged pairs, of which the normalization is a sum.
     linked
         Keep what a link between weights and ratio needs.
+    own_normalization
+        Whether the normalization is a chance constraint of its own.
     """
 
     gamma: float
@@ -94,6 +100,7 @@ class MomentSettings(NamedTuple):
     centered: bool = False
     tabular: bool = True
     linked: bool = False
+    own_normalization: bool = False
 
     @property
     def normalized(self) -> bool:
@@ -102,7 +109,7 @@ class MomentSettings(NamedTuple):
         At gamma = 1 the other rows do not imply it, and just below they do so only in digits that
         rounding takes. Features other than one-hot may not sum to a constant at all.
         """
-        return self.gamma > NEARLY_ONE or not self.tabular
+        return self.gamma > NEARLY_ONE or not self.tabular or self.own_normalization
 
 
 class StateFeatures(NamedTuple):
