@@ -26,7 +26,7 @@ from bayesdice_ppl.features import (
 )
 from bayesdice_ppl.inference import Candidates, FitSettings
 from bayesdice_ppl.logs import Logs, UsableRows
-from bayesdice_ppl.moments import count_cells
+from bayesdice_ppl.moments import count_cells, pad_cells
 from bayesdice_ppl.policies import (
     AlignedPolicies,
     ContinuousPolicy,
@@ -85,6 +85,7 @@ def gather_featured(
         names, source = aligned.names, aligned.source
     pairs = logged_pairs(logs, codes, rows.mask)
     cells, cell_of_row = count_cells(logs, pairs, rows.mask, gamma, by_episode=settings.by_episode)
+    cells = pad_cells(cells)
     states = logs.state_labels if logs.vector_states else np.arange(len(logs.state_labels))
     by_code = logs.action_labels if logs.vector_actions else np.arange(len(action_labels))
     points = Points(states[pairs.state], by_code[pairs.action])

@@ -6,7 +6,9 @@ joint draws, and the belief that holds them with what the logs support.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
+from functools import partial
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
@@ -56,6 +58,7 @@ from bayesdice_ppl.penalties import PenaltyChoice
 from bayesdice_ppl.policies import ContinuousPolicy, Policy
 from bayesdice_ppl.preparation import default_features, prepare_fit
 from bayesdice_ppl.prepared import Prepared, action_sampling_error, measure_support
+from bayesdice_ppl.regularization import alternatives, choose_regularization
 
 if TYPE_CHECKING:
     from xarray import DataTree
@@ -75,7 +78,8 @@ def fit(
     surrogate: Surrogate | str | None = None,
     link: str | None = None,
     inner: str | None = None,
-    features: FeatureChoice | None = None,
+    features: FeatureChoice | Sequence[FeatureChoice] | None = None,
+    folds: int = 5,
     action_draws: int | None = None,
     on_termination: str | None = None,
     cluster: str | None = None,
@@ -87,7 +91,7 @@ def fit(
     xi: float | None = None,
     normalization: Normalization | bool | None = None,
     statistic: Statistic | str | Sequence[Statistic | str] | None = None,
-    prior_sd: float | None = None,
+    prior_sd: float | Sequence[float] | None = None,
     value_prior_sd: float | None = None,
     draws: int | None = None,
     svi: SviSettings | None = None,
@@ -122,7 +126,10 @@ def fit(
     features
         What ratio and multipliers can tell apart, from `bayesdice_ppl.features`. By default
         one-hot for labels; for vectors 200 random Fourier features, 100 for each label of an
-        action or a state beside a vector.
+        action or a state beside a vector. Of a list, the one with the least held-out constraint
+        loss is taken, and all are reported in ``belief.attrs["regularization"]``.
+    folds
+        Number of folds, by episode, in which choices are held against each other.
     action_draws
         Even number of actions drawn in each state for the mean over a policy of continuous
         actions (32); the standard error that this leaves in a value is reported.
@@ -153,7 +160,8 @@ def fit(
         ``cvar(0.1)``; the mean if None. Of a list the first is the belief's ``value``, and each is
         beside it under its own name, all in one joint belief.
     prior_sd, value_prior_sd
-        Prior standard deviations of the ratio (10), and of the value in those of the reward (10).
+        Prior standard deviations of the ratio (10; of a list one is chosen as for ``features``),
+        and of the value in those of the reward (10).
     draws
         Number of posterior draws (4,000); NUTS shares them out among its chains, and draws no
         remainder.
@@ -177,7 +185,8 @@ def fit(
     Yang, Dai, Nachum, Tucker, Schuurmans, "Offline Policy Selection under Uncertainty".
     """
     check_key(rng_key)
-    settings = make_settings(
+    choose = partial(
+        make_settings,
         gamma=gamma,
         preset=preset,
         inference=inference,
@@ -185,7 +194,6 @@ def fit(
         surrogate=surrogate,
         link=link,
         inner=inner,
-        features=default_features(logs) if features is None else features,
         action_draws=action_draws,
         on_termination=on_termination,
         cluster=cluster,
@@ -197,12 +205,18 @@ def fit(
         xi=xi,
         normalization=normalization,
         statistics=statistic,
-        prior_sd=prior_sd,
         value_prior_sd=value_prior_sd,
         draws=draws,
         svi=svi,
         nuts=nuts,
     )
+    choices = [
+        choose(features=default_features(logs) if given is None else given, prior_sd=sd)
+        for given, sd in alternatives(features, prior_sd)
+    ]
+    settings, table = choices[0], ()
+    if len(choices) > 1:
+        settings, table = choose_regularization(logs, policies, choices, rng_key, folds=folds)
     prepared = prepare_fit(logs, policies, settings, rng_key)
     plain = settings.statistics == (statistics.mean(),)
     if plain:
@@ -220,7 +234,10 @@ def fit(
         drawn = invert_quantiles(prepared, entries._replace(problem=problem), solution, drawn)
         others = by_statistic(prepared, drawn)
         problem, solution, drawn = first_statistic(prepared, problem, solution, drawn)
-    return _lay_out(prepared, (problem, solution, drawn), others, rng_key)
+    belief = _lay_out(prepared, (problem, solution, drawn), others, rng_key)
+    if table:
+        belief.attrs["regularization"] = json.dumps([row._asdict() for row in table])
+    return belief
 
 
 def _lay_out(

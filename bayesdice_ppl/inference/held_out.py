@@ -1,0 +1,174 @@
+"""Held-out constraint loss: how well a ratio from some episodes balances others.
+
+A ratio that was fitted on some episodes is held against the residual of the episodes left out. Its
+loss is a U-statistic, so that a quiet ratio is not preferred to a right one: what is scored is the
+square of the expected residual, not the residual's noise.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float
+
+from bayesdice_ppl.inference.engine import Candidates, state_features
+from bayesdice_ppl.inference.exact import exact_posterior
+from bayesdice_ppl.inference.pilot import run_pilot
+from bayesdice_ppl.moments import Cells, Moments, MomentSettings, build_moments, cell_ratio
+
+RIDGE = 1e-2
+"""Share of the mean eigenvalue that is added to the covariance before it is inverted."""
+
+
+class FoldFit(NamedTuple):
+    """What was found on a part of the log: ratio of each cell (N, C), and value (N,)."""
+
+    ratio: Float[np.ndarray, "N C"]
+    value: Float[np.ndarray, " N"]
+
+
+def keep_episodes(cells: Cells, kept: Bool[Array, " m"]) -> Cells:
+    """The log without some episodes, in the same shapes; cells must be kept apart by episode."""
+    weight = kept.astype(cells.count.dtype)
+    here = weight[cells.episode]
+    return cells._replace(
+        count=cells.count * here,
+        reward_sum=cells.reward_sum * here,
+        reward_square_sum=cells.reward_square_sum * here,
+        initial_weight=weight / weight.sum(),
+        n_transitions=jnp.sum(cells.count * here),
+        n_episodes=weight.sum(),
+    )
+
+
+@partial(jax.jit, static_argnames="settings")
+def fit_folds(
+    cells: Cells,
+    candidates: Candidates,
+    kept: Bool[Array, "F m"],
+    settings: MomentSettings,
+) -> FoldFit:
+    """Closed-form ratio and value of every candidate on every part of the log.
+
+    Parameters
+    ----------
+    cells
+        The log, kept apart by episode.
+    candidates
+        The candidates.
+    kept
+        Episodes of each part, shape (F, m).
+    settings
+        Discount, meaning of a termination, priors.
+
+    Returns
+    -------
+    FoldFit
+        With a leading axis over the F parts.
+    """
+
+    def one(given: tuple[Array, Candidates]) -> tuple[Array, Array]:
+        episodes, candidate = given
+        part = keep_episodes(cells, episodes)
+        moments = build_moments(part, state_features(part, candidate), settings)
+        pilot = run_pilot(part, moments, settings, small_sample=False)
+        mean = exact_posterior(moments, pilot.covariance, part.n_transitions).mean
+        return cell_ratio(cells, moments, mean[:-1]), mean[-1]
+
+    def part(episodes: Array) -> FoldFit:
+        everyone = jax.tree.map(jnp.asarray, candidates)
+        return FoldFit(*jax.lax.map(lambda c: one((episodes, c)), everyone))
+
+    return jax.lax.map(part, kept)
+
+
+def episode_residuals(
+    cells: Cells,
+    moments: Moments,
+    ratio: Float[Array, " C"],
+    value: Float[Array, ""],
+    kept: Bool[Array, " m"],
+    settings: MomentSettings,
+) -> Float[Array, "m R"]:
+    """Residual of each episode, so that their mean over the kept ones is the residual of these.
+
+    Parameters
+    ----------
+    cells, moments
+        The whole log, by episode, and the judging features' moments.
+    ratio, value
+        What is judged.
+    kept
+        The episodes whose number and length give the scale, shape (m,).
+    settings
+        Discount and meaning of a termination.
+    """
+    n_episodes = moments.initial.shape[0]
+    terms = moments.design * (ratio * cells.count)[:, None]
+    terms = terms.at[:, -1].add(ratio * cells.reward_sum)
+    sums = jax.ops.segment_sum(terms, cells.episode, num_segments=n_episodes)
+    n = jnp.sum(cells.count * kept[cells.episode])
+    own_start = moments.initial - cells.initial_weight @ moments.initial
+    constant = moments.offset + moments.matrix[:, -1] * value
+    return (kept.sum() / n) * sums + constant + (1.0 - settings.gamma) * own_start
+
+
+@partial(jax.jit, static_argnames="settings")
+def held_out_losses(
+    cells: Cells,
+    judges: Candidates,
+    ratios: Float[Array, "V F N C"],
+    values: Float[Array, "V F N"],
+    held_out: Bool[Array, "F m"],
+    settings: MomentSettings,
+) -> Float[Array, "V m"]:
+    """Held-out loss of each episode under each of V fits, summed over the candidates.
+
+    Parameters
+    ----------
+    cells, judges
+        The log by episode and the candidates, on the judging features.
+    ratios, values
+        What each fit found without each of the F folds.
+    held_out
+        The episodes of each fold, shape (F, m); every episode is in one.
+    settings
+        Discount and meaning of a termination.
+
+    Notes
+    -----
+    psi_e' W (mean of the fold's other psi) / 2 with one W for all, the inverse of an episode's
+    covariance at the fits' average ratio.
+    """
+
+    def one(given: tuple[Candidates, Array, Array]) -> Float[Array, "V m"]:
+        candidate, ratio, value = given
+        moments = build_moments(cells, state_features(cells, candidate), settings)
+        everyone = jnp.ones(held_out.shape[1], dtype=bool)
+        average = episode_residuals(
+            cells, moments, ratio.mean(axis=(0, 1)), value.mean(), everyone, settings
+        )
+        centered = average - average.mean(axis=0)
+        covariance = centered.T @ centered / centered.shape[0]
+        ridge = RIDGE * jnp.trace(covariance) / covariance.shape[0]
+        metric = jnp.linalg.inv(covariance + ridge * jnp.eye(covariance.shape[0]))
+
+        def fold(ratio: Array, value: Array, episodes: Array) -> Float[Array, " m"]:
+            psi = episode_residuals(cells, moments, ratio, value, episodes, settings)
+            psi = psi * episodes[:, None]
+            others = (psi.sum(axis=0) - psi) / (episodes.sum() - 1.0)
+            return 0.5 * jnp.sum((psi @ metric) * others, axis=1) * episodes
+
+        folds = jax.vmap(jax.vmap(fold), in_axes=(0, 0, None))
+        return folds(ratio, value, held_out).sum(axis=1)
+
+    by_candidate = (
+        jax.tree.map(jnp.asarray, judges),
+        jnp.moveaxis(ratios, 2, 0),
+        jnp.moveaxis(values, 2, 0),
+    )
+    return jax.lax.map(one, by_candidate).sum(axis=0)

@@ -1,0 +1,164 @@
+"""Choosing features and the prior's scale by k-fold held-out constraint loss, by episode.
+
+Each choice is fitted without each fold of episodes and judged by the residual that its ratio leaves
+on the fold, on test features that are the same for all. The least loss is chosen; all are reported,
+with the error of their difference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import PRNGKeyArray
+
+from bayesdice_ppl.errors import LogsError, SettingsError
+from bayesdice_ppl.features import FeatureChoice, one_hot
+from bayesdice_ppl.inference import FitSettings
+from bayesdice_ppl.inference.held_out import fit_folds, held_out_losses
+from bayesdice_ppl.logs import Logs
+from bayesdice_ppl.policies import ContinuousPolicy, Policy
+from bayesdice_ppl.preparation import default_features, gather
+
+TIE = 2.0
+"""Standard errors within which a difference is a tie."""
+
+
+class Alternative(NamedTuple):
+    """One choice and how it did.
+
+    Attributes
+    ----------
+    features, prior_sd
+        The choice.
+    held_out_loss
+        Mean over episodes and candidates; the best possible is 0 but for noise.
+    difference, standard_error
+        To the chosen one, and its error over episodes.
+    tie
+        Whether that difference is within 2 standard errors.
+    chosen
+        Whether this is the one.
+    """
+
+    features: str
+    prior_sd: float
+    held_out_loss: float
+    difference: float
+    standard_error: float
+    tie: bool
+    chosen: bool
+
+
+def choose_regularization(
+    logs: Logs,
+    policies: Mapping[str, Policy | ContinuousPolicy],
+    settings: Sequence[FitSettings],
+    rng_key: PRNGKeyArray,
+    *,
+    folds: int = 5,
+) -> tuple[FitSettings, tuple[Alternative, ...]]:
+    """Choose among settings that differ in features and prior scale.
+
+    Parameters
+    ----------
+    logs, policies
+        The input.
+    settings
+        The alternatives, at least one; they differ in ``features`` and ``prior_sd`` only.
+    rng_key
+        Divides the episodes into folds; random features are those that the fit will use.
+    folds
+        Number of folds, at least 2.
+
+    Returns
+    -------
+    (FitSettings, tuple of Alternative)
+        The chosen one, and all with their losses, in the order given.
+
+    Raises
+    ------
+    LogsError
+        There are fewer than two episodes for each fold.
+    """
+    if not isinstance(folds, int) or isinstance(folds, bool) or folds < 2:
+        raise SettingsError(f"folds: expected a whole number of at least 2, found {folds!r}.")
+    if logs.n_episodes < 2 * folds:
+        raise LogsError(
+            f"choosing by {folds} folds needs at least {2 * folds} episodes, and the log has "
+            f"{logs.n_episodes}; give fewer folds, or one choice."
+        )
+    held_out = _divide(logs.n_episodes, folds, jax.random.fold_in(rng_key, 2))
+    judge = default_features(logs) or one_hot()
+    by_episode = [each._replace(cluster="episode", small_sample=False) for each in settings]
+    judged = by_episode[0]._replace(features=judge)
+    with jax.enable_x64(True):
+        ratios, values = [], []
+        for each in by_episode:
+            found = gather(logs, policies, each, rng_key)
+            fitted = fit_folds(found.cells, found.candidates, ~held_out, each.moments)
+            ratios.append(fitted.ratio)
+            values.append(fitted.value)
+        found = gather(logs, policies, judged, jax.random.fold_in(rng_key, 3))
+        losses = np.asarray(
+            held_out_losses(
+                found.cells,
+                found.candidates,
+                jnp.stack(ratios),
+                jnp.stack(values),
+                jnp.asarray(held_out),
+                judged.moments,
+            )
+        )
+    losses = losses / len(found.names)
+    mean = losses.mean(axis=1)
+    best = int(np.argmin(mean))
+    difference = losses - losses[best]
+    error = difference.std(axis=1, ddof=1) / np.sqrt(losses.shape[1])
+    table = tuple(
+        Alternative(
+            str(each.features),
+            each.prior_sd,
+            float(mean[i]),
+            float(mean[i] - mean[best]),
+            float(error[i]),
+            bool(mean[i] - mean[best] <= TIE * error[i]),
+            i == best,
+        )
+        for i, each in enumerate(settings)
+    )
+    return settings[best], table
+
+
+def alternatives(
+    features: FeatureChoice | Sequence[FeatureChoice] | None, prior_sd: Any
+) -> list[tuple[FeatureChoice | None, Any]]:
+    """All pairs of features and prior scale, of which each may be given as a list.
+
+    Raises
+    ------
+    SettingsError
+        A list is empty.
+    """
+    lists = [isinstance(given, list | tuple) for given in (features, prior_sd)]
+    # A choice of features may itself be a tuple with fields.
+    lists[0] = lists[0] and not isinstance(features, FeatureChoice)
+    several: list[list[Any]] = [
+        list(given) if many else [given]
+        for given, many in zip((features, prior_sd), lists, strict=True)
+    ]
+    for name, given in zip(("features", "prior_sd"), several, strict=True):
+        if not given:
+            raise SettingsError(f"{name}: expected at least one choice, found an empty list.")
+    return [(chosen, sd) for chosen in several[0] for sd in several[1]]
+
+
+def _divide(n_episodes: int, folds: int, rng_key: PRNGKeyArray) -> np.ndarray:
+    """Episodes of each fold, shape (F, m), as equal in number as can be."""
+    order = np.asarray(jax.random.permutation(rng_key, n_episodes))
+    held_out = np.zeros((folds, n_episodes), dtype=bool)
+    held_out[np.arange(n_episodes) % folds, order] = True
+    return held_out
