@@ -1,5 +1,6 @@
-"""Redo the tables: ``python -m benchmarks [speed | simulation | worlds | calibration | price]``.
+"""Redo the tables: ``python -m benchmarks [TABLE]``.
 
+A table is one of speed, simulation, worlds, calibration, price, garnet and taxi, or all of them.
 ``python -m benchmarks reacher`` finds Reacher's true values anew, which takes half an hour and is
 not part of ``all``.
 """
@@ -13,7 +14,8 @@ from pathlib import Path
 
 from benchmarks.tables import RESULTS
 
-TABLES = ("speed", "simulation", "worlds", "calibration", "price")
+TABLES = ("speed", "simulation", "worlds", "calibration", "price", "garnet", "taxi", "statistics")
+COVERAGE = ("calibration", "garnet", "taxi", "statistics")
 
 
 def main() -> None:
@@ -22,7 +24,7 @@ def main() -> None:
     parser.add_argument(
         "table", nargs="?", default="all", choices=(*TABLES, "reacher", "all"), metavar="TABLE"
     )
-    parser.add_argument("--trials", type=int, help="trials a cell of the calibration")
+    parser.add_argument("--trials", type=int, help="trials of the coverage tables")
     parser.add_argument("--output", type=Path, default=RESULTS, help="folder of the tables")
     arguments = parser.parse_args()
     if arguments.table == "all":
@@ -31,16 +33,15 @@ def main() -> None:
             again = [sys.executable, "-m", "benchmarks", table, *sys.argv[1:]]
             again = [word for word in again if word != "all"]
             subprocess.run(again, check=True)
-    elif arguments.table in ("calibration", "price"):
+    elif arguments.table in (*COVERAGE, "price"):
         # Thousands of small factorizations: a second BLAS thread only makes them wait, ten times
         # over. It is read when the library is loaded, and so set before.
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-        from benchmarks import calibration, price
-
-        if arguments.table == "price":
-            price.main(arguments.output)
-            return
-        calibration.main(arguments.trials or calibration.TRIALS, arguments.output)
+        module = importlib.import_module(f"benchmarks.{arguments.table}")
+        if arguments.table in COVERAGE:
+            module.main(arguments.trials or module.TRIALS, arguments.output)
+        else:
+            module.main(arguments.output)
     elif arguments.table == "reacher":
         from benchmarks import reacher_values
 

@@ -15,8 +15,9 @@ from bayesdice_ppl.envs import Bandit, InfiniteFrozenLake, frozen_lake_policy
 from bayesdice_ppl.policies import TabularPolicy
 from bayesdice_ppl.simulation import true_value
 from benchmarks.coverage import LEVELS, central_mass, measure_coverage
+from benchmarks.layout import Setting
 from benchmarks.tables import RESULTS, write_table
-from benchmarks.trials import Believed, Setting, run_trials
+from benchmarks.trials import Believed, run_trials
 
 SEED = 0
 TRIALS = 1000

@@ -37,7 +37,7 @@ def central_mass(
     mean: Float[np.ndarray, " T"],
     sd: Float[np.ndarray, " T"],
     df: Float[np.ndarray, " T"],
-    truth: float,
+    truth: float | Float[np.ndarray, " T"],
 ) -> Float[np.ndarray, " T"]:
     """Mass of each belief's central interval that ends at the truth.
 
@@ -46,7 +46,7 @@ def central_mass(
     mean, sd, df
         Location, scale and degrees of freedom (infinite: a normal) of each belief, shape (T,).
     truth
-        The true value.
+        The true value, or that of each belief's own world, shape (T,).
 
     Returns
     -------

@@ -61,8 +61,8 @@ def statistic_cases() -> list[Case]:
     cases = []
     for noise, name in ((0.0, "raw"), (0.5, "noisy, sd 0.5")):
         cases += [
-            Case(f"FrozenLake, {name}", lake, *lake_policies, 0.99, 50, 100, noise),
-            Case(f"Garnet, {name}", garnet, *garnet_policies, 0.95, 100, 50, noise),
+            Case(f"FrozenLake, {name}", lake, *lake_policies, 0.99, 400, 50, noise),
+            Case(f"Garnet, {name}", garnet, *garnet_policies, 0.95, 500, 25, noise),
         ]
     return cases
 

@@ -26,7 +26,10 @@ def chain_log(seed, *, n_episodes, n_steps):
 
 
 def chain_value(gain, shift, sd, gamma):
-    """(1 - gamma) sum gamma^t E r_t of a = gain s + shift + sd noise, by moments of s_t."""
+    """(1 - gamma) sum gamma^t E r_t of a = gain s + shift + sd noise, by moments of s_t.
+
+    At gamma = 1 the reward that is left after 2,000 steps, when the moments have settled.
+    """
     mean, second, total = 0.0, 1.0, 0.0
     slope = DECAY + PUSH * gain
     for t in range(2000):
@@ -36,7 +39,7 @@ def chain_value(gain, shift, sd, gamma):
             slope * mean + PUSH * shift,
             slope**2 * second + 2 * slope * PUSH * shift * mean + (PUSH * shift) ** 2 + variance,
         )
-    return total
+    return total if gamma < 1.0 else -second + 0.3 * (gain * mean + shift)
 
 
 TARGETS = {"damping": (-0.4, 0.0, 0.8), "pushing": (0.0, 0.3, 1.0), "calm": (0.1, -0.1, 0.7)}

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import bayesdice_ppl as bd
-from tests.linear_world import GAMMA, POLICIES, TRUTH, chain_log
+from tests.linear_world import GAMMA, POLICIES, TARGETS, TRUTH, chain_log, chain_value
 
 FEATURES = bd.features.polynomial(2)
 
@@ -153,3 +153,45 @@ def test_what_does_not_fit_is_refused():
     table = bd.TabularPolicy(np.array([[1.0]]), np.array([0]), np.array([0]))
     with pytest.raises(bd.errors.PoliciesError, match="sample"):
         bd.fit(logs, {"table": table}, gamma=GAMMA, rng_key=jax.random.key(0))
+
+
+def test_a_constant_among_the_features_does_not_bind_by_its_rounding():
+    # At gamma = 1 its row is zero but for rounding; the average reward follows from the others.
+    logs = chain_log(12, n_episodes=40, n_steps=15)
+    features = bd.features.polynomial(2)
+    belief = bd.fit(
+        logs,
+        POLICIES,
+        gamma=1.0,
+        rng_key=jax.random.key(0),
+        features=features,
+        inference="exact",
+        draws=2,
+        action_draws=64,
+    )
+    inner = features.build
+
+    class WithoutConstant:
+        sees = features.sees
+
+        def build(self, space, rng_key):
+            built = inner(space, rng_key)
+            return lambda points: built(points)[:, 1:]
+
+    other = bd.fit(
+        logs,
+        POLICIES,
+        gamma=1.0,
+        rng_key=jax.random.key(0),
+        features=WithoutConstant(),
+        inference="exact",
+        draws=2,
+        action_draws=64,
+    )
+    truth = [chain_value(*numbers, 1.0) for numbers in TARGETS.values()]
+    known = belief["constant_data"]
+    assert np.all(np.abs(known["guide_mean"].values - truth) < 4.5 * known["guide_sd"].values)
+    sd = known["guide_sd"].values
+    shift = np.abs(other["constant_data/guide_mean"].values - known["guide_mean"].values)
+    assert np.all(shift < 0.1 * sd)
+    np.testing.assert_allclose(other["constant_data/guide_sd"].values, sd, rtol=0.05)

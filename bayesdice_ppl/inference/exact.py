@@ -12,7 +12,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from bayesdice_ppl.inference.gain import WIDE, condition
+from bayesdice_ppl.inference.gain import WIDE, condition, condition_value
 from bayesdice_ppl.moments import Moments
 
 _ROOT_JITTER = 1e-10
@@ -36,6 +36,21 @@ class GaussianPosterior(NamedTuple):
     def sd(self) -> Float[Array, " K"]:
         """Standard deviations, shape (P + 1,)."""
         return jnp.sqrt(jnp.sum(self.factor**2, axis=-1))
+
+
+class ValuePosterior(NamedTuple):
+    """The means of a Gaussian over (weights, value), and the value's spread.
+
+    Attributes
+    ----------
+    mean
+        Of (weights, value), shape (P + 1,).
+    sd
+        Standard deviation of the value, in reward per step, scalar.
+    """
+
+    mean: Float[Array, " K"]
+    sd: Float[Array, ""]
 
 
 def exact_posterior(
@@ -72,6 +87,38 @@ def exact_posterior(
         moments.prior_scale[:-1],
     )
     return with_implied_value(moments, found.mean, square_root(found.covariance))
+
+
+def exact_value(
+    moments: Moments, covariance: Float[Array, "R R"], price: Float[Array, ""]
+) -> ValuePosterior:
+    """Closed-form posterior of the value alone, for those who need no draws of the weights.
+
+    Where pairs are many, most of `exact_posterior` is the covariance of the weights and its root;
+    this is one factorization and two solves.
+
+    Parameters
+    ----------
+    moments
+        What the log says of one policy.
+    covariance
+        Sigma for the Mahalanobis penalty, the identity for the squared one, shape (R, R).
+    price
+        lambda / epsilon.
+
+    Returns
+    -------
+    ValuePosterior
+        What `exact_posterior`, with the value constraint, says of the means and of the value.
+    """
+    found = condition_value(
+        moments.matrix,
+        moments.offset,
+        covariance / price,
+        moments.prior_mean,
+        moments.prior_scale,
+    )
+    return ValuePosterior(found.mean, jnp.sqrt(found.variance))
 
 
 def with_implied_value(

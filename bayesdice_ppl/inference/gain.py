@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 from jax.scipy.linalg import cho_solve
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Float
 
 RELATIVE_TOLERANCE = 1e-12
 """Eigenvalues of the scaled innovation below this share of the largest count as zero."""
@@ -40,6 +40,25 @@ class Conditioned(NamedTuple):
     gain: Float[Array, "K R"]
 
 
+class ConditionedValue(NamedTuple):
+    """What conditioning on a residual says of the last latent number, and all the means.
+
+    Attributes
+    ----------
+    mean
+        Of all K latent numbers, shape (K,).
+    variance
+        Of the last one, scalar.
+    gain
+        How the mean of the last one moves against the residual, shape (R,): the last row of
+        `Conditioned.gain`.
+    """
+
+    mean: Float[Array, " K"]
+    variance: Float[Array, ""]
+    gain: Float[Array, " R"]
+
+
 def condition(
     matrix: Float[Array, "R K"],
     offset: Float[Array, " R"],
@@ -65,28 +84,70 @@ def condition(
     """
     variance = prior_scale**2
     spread = matrix * variance
-    innovation = spread @ matrix.T + noise
-    # Rows differ in units; scaled to a unit diagonal, one tolerance fits all.
-    diagonal = jnp.diagonal(innovation)
-    scale = jnp.where(diagonal > 0.0, 1.0 / jnp.sqrt(jnp.where(diagonal > 0.0, diagonal, 1.0)), 0.0)
-    unit = innovation * scale[:, None] * scale
-    if unit.shape[0] > WIDE:
-        gain = _gain_of_many(unit, spread * scale[:, None], diagonal > 0.0).T * scale
-    else:
-        values, vectors = jnp.linalg.eigh(unit)
-        kept = values > RELATIVE_TOLERANCE * values[-1]
-        inverse = jnp.where(kept, 1.0 / jnp.where(kept, values, 1.0), 0.0)
-        gain = (((spread.T * scale) @ vectors) * inverse) @ (vectors.T * scale)
+    unit, scale = _innovation(matrix, spread, noise)
+    gain = _unit_solve(unit, spread * scale[:, None]).T * scale
     mean = prior_mean - gain @ (matrix @ prior_mean + offset)
     left = jnp.eye(prior_mean.shape[0], dtype=matrix.dtype) - gain @ matrix
     covariance = (left * variance) @ left.T + gain @ noise @ gain.T
     return Conditioned(mean, 0.5 * (covariance + covariance.T), gain)
 
 
-def _gain_of_many(
-    unit: Float[Array, "R R"], spread: Float[Array, "R K"], live: Bool[Array, " R"]
-) -> Float[Array, "R K"]:
-    """unit^-1 spread for a positive semidefinite matrix with unit diagonal on its live rows."""
-    added = jnp.where(live, JITTER, 1.0)
-    factor = jnp.linalg.cholesky(unit + jnp.diag(added))
-    return cho_solve((factor, True), spread)
+def condition_value(
+    matrix: Float[Array, "R K"],
+    offset: Float[Array, " R"],
+    noise: Float[Array, "R R"],
+    prior_mean: Float[Array, " K"],
+    prior_scale: Float[Array, " K"],
+) -> ConditionedValue:
+    """Condition as `condition` does, and work out only the last variance and gain.
+
+    Parameters
+    ----------
+    matrix, offset
+        G, shape (R, K), and c, shape (R,).
+    noise
+        Covariance V of the residual, shape (R, R), positive semidefinite, possibly singular.
+    prior_mean, prior_scale
+        Shapes (K,).
+
+    Notes
+    -----
+    Two right-hand sides stand in for the R of the whole gain: the residual at the prior's mean,
+    which moves all means, and the last column of G P0, which gives the last row k of the gain.
+    The variance is the last entry of Joseph's form, with l = e - G'k: l' P0 l + k' V k.
+    """
+    variance = prior_scale**2
+    spread = matrix * variance
+    unit, scale = _innovation(matrix, spread, noise)
+    right = jnp.stack([spread[:, -1], matrix @ prior_mean + offset], axis=1)
+    solved = _unit_solve(unit, right * scale[:, None]) * scale[:, None]
+    gain, pull = solved[:, 0], solved[:, 1]
+    left = (-gain @ matrix).at[-1].add(1.0)
+    return ConditionedValue(
+        mean=prior_mean - spread.T @ pull,
+        variance=jnp.sum(left**2 * variance) + gain @ (noise @ gain),
+        gain=gain,
+    )
+
+
+def _innovation(
+    matrix: Float[Array, "R K"], spread: Float[Array, "R K"], noise: Float[Array, "R R"]
+) -> tuple[Float[Array, "R R"], Float[Array, " R"]]:
+    """G P0 G' + V scaled to a unit diagonal, and the scale of each row, 0 for an empty one."""
+    innovation = spread @ matrix.T + noise
+    # Rows differ in units; scaled to a unit diagonal, one tolerance fits all.
+    diagonal = jnp.diagonal(innovation)
+    scale = jnp.where(diagonal > 0.0, 1.0 / jnp.sqrt(jnp.where(diagonal > 0.0, diagonal, 1.0)), 0.0)
+    return innovation * scale[:, None] * scale, scale
+
+
+def _unit_solve(unit: Float[Array, "R R"], right: Float[Array, "R L"]) -> Float[Array, "R L"]:
+    """unit^+ right for a positive semidefinite matrix with a diagonal of ones, or zeros."""
+    if unit.shape[0] > WIDE:
+        added = jnp.where(jnp.diagonal(unit) > 0.0, JITTER, 1.0)
+        factor = jnp.linalg.cholesky(unit + jnp.diag(added))
+        return cho_solve((factor, True), right)
+    values, vectors = jnp.linalg.eigh(unit)
+    kept = values > RELATIVE_TOLERANCE * values[-1]
+    inverse = jnp.where(kept, 1.0 / jnp.where(kept, values, 1.0), 0.0)
+    return (vectors * inverse) @ (vectors.T @ right)

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from bayesdice_ppl.constraint import residual_covariance, start_weight
-from bayesdice_ppl.inference.gain import condition
+from bayesdice_ppl.inference.gain import condition_value
 from bayesdice_ppl.moments import Cells, Moments, MomentSettings, cell_ratio, reward_moments
 
 
@@ -78,7 +78,7 @@ def run_pilot(
     one = moments.prior_mean[:-1]
     clustered = by_episode and settings.tabular
     first = residual_covariance(cells, moments, one, settings, by_episode=clustered)
-    estimate = condition(
+    estimate = condition_value(
         moments.matrix,
         moments.offset,
         first / cells.n_transitions,
@@ -90,7 +90,7 @@ def run_pilot(
 
     # The gain's row for the value holds minus the action values, and minus one for the reward;
     # seen from there a row of the design is a temporal-difference error.
-    slope = estimate.gain[-1] / estimate.gain[-1, -1]
+    slope = estimate.gain / estimate.gain[-1]
     ratio = cell_ratio(cells, moments, weights)
     error = moments.design @ slope
     df = jnp.asarray(jnp.inf, weights.dtype)

@@ -62,6 +62,8 @@ class Moments(NamedTuple):
         return self.matrix[:, :-1] @ weights + self.matrix[:, -1] * value + self.offset
 
 
+ROUNDING = 1e-12
+"""Share of a feature's size below which its residual is nothing but rounding."""
 NORMALIZATION_ROW = -2
 """Where the normalization stands among the rows, if it has one of its own."""
 
@@ -193,7 +195,15 @@ def build_moments(cells: Cells, features: StateFeatures, settings: MomentSetting
         current = jax.nn.one_hot(cells.pair, n_pairs, dtype=phi.dtype)
         columns = [(gamma * following - current) * active]
     else:
-        columns = [gamma * following - cells.pair_features[cells.pair]]
+        here = cells.pair_features[cells.pair]
+        columns = [gamma * following - here]
+        # At gamma = 1 a constant says nothing; what rounding leaves of its row would be scaled up
+        # and bind.
+        size = jnp.max(jnp.abs(here), axis=0) + jnp.max(jnp.abs(following), axis=0)
+        says = jnp.max(jnp.abs(columns[0]), axis=0) > ROUNDING * size
+        columns = [columns[0] * says]
+        phi0bar = phi0bar * says
+        phi0 = phi0 * says
     offset = [(1.0 - gamma) * phi0bar]
     # The mass that a visit stands for includes what is absorbed after it.
     mass = jnp.ones_like(ends)

@@ -4,7 +4,7 @@ import jax
 import numpy as np
 import pytest
 
-from bayesdice_ppl.inference.gain import condition
+from bayesdice_ppl.inference.gain import condition, condition_value
 
 
 @pytest.fixture(autouse=True, params=["eigenvectors", "cholesky"])
@@ -17,6 +17,12 @@ def factorization(request, monkeypatch):
 def conditioned(G, c, V, mean, scale):
     with jax.enable_x64(True):
         found = condition(*(np.asarray(x, dtype=np.float64) for x in (G, c, V, mean, scale)))
+        return tuple(np.asarray(x) for x in found)
+
+
+def value_conditioned(G, c, V, mean, scale):
+    with jax.enable_x64(True):
+        found = condition_value(*(np.asarray(x, dtype=np.float64) for x in (G, c, V, mean, scale)))
         return tuple(np.asarray(x) for x in found)
 
 
@@ -163,3 +169,68 @@ def test_covariance_stays_positive_semidefinite_under_a_wide_prior():
     _, covariance, _ = conditioned(G, c, V, [1.0, 1.0, 0.5], [1e3, 1e3, 1e3])
     values = np.linalg.eigvalsh(covariance)
     assert values.min() > -1e-12 * values.max()
+
+
+def repeated_and_empty_rows():
+    G, c, V, mean0, scale = random_problem(8)
+    rows = [*range(len(c)), 2, 2]
+    noise = np.zeros((8, 8))
+    noise[:7, :7] = V[np.ix_(rows, rows)]
+    return np.vstack([G[rows], np.zeros(4)]), np.r_[c[rows], 0.0], noise, mean0, scale
+
+
+def many_rows():
+    return random_problem(9, rows=40, columns=60)
+
+
+def bandit_with_wide_prior():
+    G, c, V, _ = two_armed_bandit(**BANDIT)
+    return G, c, V, [1.0, 1.0, 0.5], [1e2, 1e2, 1e2]
+
+
+def row_without_noise():
+    return [[1.0, 1.0]], [-3.0], [[0.0]], [0.0, 1.0], [1.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [
+        lambda: random_problem(0),
+        many_rows,
+        repeated_and_empty_rows,
+        bandit_with_wide_prior,
+        row_without_noise,
+    ],
+    ids=["plain", "many rows", "repeated and empty rows", "singular noise", "exact row"],
+)
+def test_the_value_alone_is_what_conditioning_everything_says_of_it(problem):
+    problem = problem()
+    mean, covariance, gain = conditioned(*problem)
+    lean_mean, variance, last = value_conditioned(*problem)
+    # The Cholesky's jitter of 1e-12, seen through what is nearly redundant.
+    np.testing.assert_allclose(lean_mean, mean, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(variance, covariance[-1, -1], rtol=1e-9)
+    # Between rows that say the same the gain may be shared out in any way.
+    G, _, V, _, scale = (np.asarray(x) for x in problem)
+    innovation = (G * np.asarray(scale) ** 2) @ G.T + V
+    np.testing.assert_allclose(last @ innovation, gain[-1] @ innovation, rtol=1e-8, atol=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_value_alone_agrees_with_dense_bayes(seed):
+    problem = random_problem(seed)
+    mean, variance, _ = value_conditioned(*problem)
+    expected_mean, expected = dense_bayes(*problem)
+    np.testing.assert_allclose(mean, expected_mean, rtol=1e-8, atol=1e-10)
+    np.testing.assert_allclose(variance, expected[-1, -1], rtol=1e-8)
+
+
+def test_the_value_alone_of_the_bandit_equals_pencil_and_paper():
+    G, c, V, _ = two_armed_bandit(**BANDIT)
+    counts, scatter, means, target = (np.asarray(BANDIT[k]) for k in BANDIT)
+    mean, variance, gain = value_conditioned(G, c, V, [1.0, 1.0, 0.5], [1e4, 1e4, 1e4])
+    assert mean[-1] == pytest.approx(target @ means, rel=1e-7)
+    by_hand = np.sum(target**2 * scatter / counts**2)
+    assert variance == pytest.approx(by_hand, rel=2e-6)
+    # Seen from the value's own row the gain is minus the action values: the arms' means.
+    np.testing.assert_allclose(gain[:2] / gain[2], means, rtol=1e-6)

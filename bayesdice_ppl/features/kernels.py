@@ -1,0 +1,387 @@
+"""Kernels between state-action points, and the finite features that stand in for them.
+
+A kernel is a function k(x, y) of two sets of points that returns their matrix; it is both a prior
+covariance of the ratio and, through k(x, .), an infinite set of test features. `nystrom` and
+`random_fourier` turn a kernel into finitely many features, with which the linear model is the
+low-rank Gaussian process.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple, Protocol, final
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from bayesdice_ppl.errors import SettingsError
+
+SMOOTHNESS = (0.5, 1.5, 2.5)
+"""The Matern kernels that have a closed form, by their nu."""
+
+RELATIVE_TOLERANCE = 1e-12
+"""Directions of a kernel matrix below this share of the largest are rounding, and are left out."""
+
+type LengthScale = float | tuple[float, ...]
+
+
+class Kernel(Protocol):
+    """A positive semidefinite function of two points, for two sets of points at once.
+
+    Any function of JAX arrays will do; it is traced, so it may not leave JAX.
+    """
+
+    def __call__(self, x: Float[Array, "n p"], y: Float[Array, "m p"]) -> Float[Array, "n m"]:
+        """The matrix k(x_i, y_j)."""
+        ...
+
+
+class FeatureFunction(Protocol):
+    """Features of points, for a set of points at once."""
+
+    def __call__(self, x: Float[Array, "n p"]) -> Float[Array, "n d"]:
+        """The features of each point."""
+        ...
+
+
+@final
+class SquaredExponential(NamedTuple):
+    """k(x, y) = sd^2 exp(-|x - y|^2 / 2), distances in length scales.
+
+    Attributes
+    ----------
+    length_scale
+        In units of the points: one for all coordinates, or one for each.
+    sd
+        Prior standard deviation of a function with this covariance.
+    """
+
+    length_scale: LengthScale
+    sd: float = 1.0
+
+    def __call__(self, x: Float[Array, "n p"], y: Float[Array, "m p"]) -> Float[Array, "n m"]:
+        """The kernel's matrix."""
+        return self.sd**2 * jnp.exp(-0.5 * _squared_distance(x, y, self.length_scale))
+
+
+@final
+class Matern(NamedTuple):
+    """Matern kernel, whose functions are differentiable nu - 1/2 times.
+
+    Attributes
+    ----------
+    nu
+        0.5, 1.5 or 2.5.
+    length_scale, sd
+        As for `SquaredExponential`.
+    """
+
+    nu: float
+    length_scale: LengthScale
+    sd: float = 1.0
+
+    def __call__(self, x: Float[Array, "n p"], y: Float[Array, "m p"]) -> Float[Array, "n m"]:
+        """The kernel's matrix."""
+        square = 2.0 * self.nu * _squared_distance(x, y, self.length_scale)
+        # The root has no derivative at 0, where two points meet.
+        apart = square > 0.0
+        distance = jnp.where(apart, jnp.sqrt(jnp.where(apart, square, 1.0)), 0.0)
+        polynomial = jnp.ones_like(distance)
+        if self.nu > 0.5:
+            polynomial = polynomial + distance
+        if self.nu > 1.5:
+            polynomial = polynomial + square / 3.0
+        return self.sd**2 * polynomial * jnp.exp(-distance)
+
+
+@final
+class Linear(NamedTuple):
+    """k(x, y) = sd^2 phi(x)'phi(y): a linear function of features, with independent weights.
+
+    Attributes
+    ----------
+    features
+        phi, points (n, p) -> (n, d).
+    sd
+        Prior standard deviation of each weight.
+    """
+
+    features: FeatureFunction
+    sd: float = 1.0
+
+    def __call__(self, x: Float[Array, "n p"], y: Float[Array, "m p"]) -> Float[Array, "n m"]:
+        """The kernel's matrix."""
+        return self.root(x) @ self.root(y).T
+
+    def root(self, x: Float[Array, "n p"]) -> Float[Array, "n d"]:
+        """A square root of the kernel's matrix, sd phi(x)."""
+        return self.sd * self.features(x)
+
+
+@final
+class Sum(NamedTuple):
+    """The sum of kernels: covariance of a sum of independent functions."""
+
+    kernels: tuple[Kernel, ...]
+
+    def __call__(self, x: Float[Array, "n p"], y: Float[Array, "m p"]) -> Float[Array, "n m"]:
+        """The kernel's matrix."""
+        total = self.kernels[0](x, y)
+        for kernel in self.kernels[1:]:
+            total = total + kernel(x, y)
+        return total
+
+
+@final
+class Product(NamedTuple):
+    """The product of kernels: points are near where they are near in every factor."""
+
+    kernels: tuple[Kernel, ...]
+
+    def __call__(self, x: Float[Array, "n p"], y: Float[Array, "m p"]) -> Float[Array, "n m"]:
+        """The kernel's matrix."""
+        total = self.kernels[0](x, y)
+        for kernel in self.kernels[1:]:
+            total = total * kernel(x, y)
+        return total
+
+
+@final
+class NystromFeatures(NamedTuple):
+    """phi(x) = k(x, Z) V s^(-1/2) with K_ZZ = V s V', so that phi(x)'phi(y) is Nystrom's kernel.
+
+    Attributes
+    ----------
+    kernel
+        k.
+    inducing
+        Z, shape (M, p).
+    whiten
+        V s^(-1/2), shape (M, d); d is the rank of K_ZZ.
+    """
+
+    kernel: Kernel
+    inducing: Float[Array, "M p"]
+    whiten: Float[Array, "M d"]
+
+    def __call__(self, x: Float[Array, "n p"]) -> Float[Array, "n d"]:
+        """The features of each point."""
+        return self.kernel(x, self.inducing) @ self.whiten
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __hash__(self) -> int:
+        # Arrays have no hash, and a compiled function is looked up by its kernel's.
+        return id(self)
+
+
+@final
+class FourierFeatures(NamedTuple):
+    """phi(x) = sd (cos(x w_1), sin(x w_1), ...) / sqrt(F) at F random frequencies.
+
+    Attributes
+    ----------
+    frequencies
+        w, in radians per unit of the points, shape (F, p).
+    sd
+        The kernel's standard deviation.
+    """
+
+    frequencies: Float[Array, "F p"]
+    sd: float
+
+    def __call__(self, x: Float[Array, "n p"]) -> Float[Array, "n d"]:
+        """The features of each point, cosines before sines."""
+        angle = x @ self.frequencies.T
+        waves = jnp.concatenate([jnp.cos(angle), jnp.sin(angle)], axis=-1)
+        return self.sd / math.sqrt(self.frequencies.shape[0]) * waves
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __hash__(self) -> int:
+        # Arrays have no hash, and a compiled function is looked up by its kernel's.
+        return id(self)
+
+
+def squared_exponential(length_scale: LengthScale, sd: float = 1.0) -> SquaredExponential:
+    """Squared-exponential kernel, of smooth functions.
+
+    Parameters
+    ----------
+    length_scale
+        Distance over which functions change, in units of the points; one for all coordinates, or
+        one for each.
+    sd
+        Standard deviation of the functions.
+
+    Raises
+    ------
+    SettingsError
+        A length scale or the deviation is not positive.
+    """
+    return SquaredExponential(_scales(length_scale), _positive("sd", sd))
+
+
+def matern(nu: float, length_scale: LengthScale, sd: float = 1.0) -> Matern:
+    """Matern kernel, of functions that are differentiable nu - 1/2 times.
+
+    Parameters
+    ----------
+    nu
+        0.5, 1.5 or 2.5.
+    length_scale, sd
+        As for `squared_exponential`.
+
+    Raises
+    ------
+    SettingsError
+        A number is out of its range.
+    """
+    if nu not in SMOOTHNESS:
+        raise SettingsError(f"matern: expected nu to be 0.5, 1.5 or 2.5, found {nu!r}.")
+    return Matern(float(nu), _scales(length_scale), _positive("sd", sd))
+
+
+def linear(features: FeatureFunction, sd: float = 1.0) -> Linear:
+    """Kernel of the linear functions of given features.
+
+    Parameters
+    ----------
+    features
+        Points (n, p) -> (n, d), a function of JAX arrays.
+    sd
+        Prior standard deviation of each weight.
+
+    Raises
+    ------
+    SettingsError
+        The deviation is not positive.
+    """
+    return Linear(features, _positive("sd", sd))
+
+
+def sum_of(*kernels: Kernel) -> Sum:
+    """Sum of one or more kernels."""
+    return Sum(_some("sum_of", kernels))
+
+
+def product_of(*kernels: Kernel) -> Product:
+    """Product of one or more kernels."""
+    return Product(_some("product_of", kernels))
+
+
+def nystrom(kernel: Kernel, inducing_points: Float[np.ndarray, "M p"]) -> NystromFeatures:
+    """Features whose linear kernel is Nystrom's approximation of a kernel.
+
+    Parameters
+    ----------
+    kernel
+        The kernel.
+    inducing_points
+        Z, shape (M, p). Between points of Z the approximation is exact.
+
+    Returns
+    -------
+    NystromFeatures
+        Points (n, p) -> (n, d), with d <= M the numerical rank of K_ZZ.
+
+    Notes
+    -----
+    phi(x) = k(x, Z) K_ZZ^(-1/2) up to a rotation, which no linear model sees (Williams and
+    Seeger, "Using the Nystrom method to speed up kernel machines", 2001).
+    """
+    with jax.enable_x64(True):
+        inducing = jnp.asarray(inducing_points, jnp.float64)
+        values, vectors = jnp.linalg.eigh(kernel(inducing, inducing))
+        kept = np.asarray(values > RELATIVE_TOLERANCE * values[-1])
+        whiten = vectors[:, kept] / jnp.sqrt(values[kept])
+    return NystromFeatures(kernel, inducing, whiten)
+
+
+def random_fourier(
+    kernel: SquaredExponential | Matern, n_features: int, n_dims: int, rng_key: PRNGKeyArray
+) -> FourierFeatures:
+    """Random features whose linear kernel is a Monte Carlo estimate of a kernel.
+
+    Parameters
+    ----------
+    kernel
+        A squared-exponential or a Matern kernel.
+    n_features
+        d, an even number: a cosine and a sine for each frequency.
+    n_dims
+        p, the number of coordinates of a point.
+    rng_key
+        Key of the frequencies.
+
+    Returns
+    -------
+    FourierFeatures
+        Points (n, p) -> (n, d). phi(x)'phi(x) is sd^2 exactly.
+
+    Raises
+    ------
+    SettingsError
+        The kernel is another one, or the number of features is odd or not positive.
+
+    Notes
+    -----
+    The frequencies follow the kernel's spectral density, a normal or a Student t with 2 nu degrees
+    of freedom (Rahimi and Recht, "Random features for large-scale kernel machines", 2007).
+    """
+    if not isinstance(kernel, SquaredExponential | Matern):
+        raise SettingsError(
+            "random_fourier: expected a squared_exponential or matern kernel, found "
+            f"{type(kernel).__name__}; nystrom takes any kernel."
+        )
+    if n_features < 2 or n_features % 2:
+        raise SettingsError(
+            f"random_fourier: expected an even number of features, found {n_features}."
+        )
+    with jax.enable_x64(True):
+        normal_key, scale_key = jax.random.split(rng_key)
+        count = n_features // 2
+        frequencies = jax.random.normal(normal_key, (count, n_dims), jnp.float64)
+        if isinstance(kernel, Matern):
+            gamma = jax.random.gamma(scale_key, kernel.nu, (count, 1), jnp.float64)
+            frequencies = frequencies * jnp.sqrt(kernel.nu / gamma)
+        frequencies = frequencies / jnp.asarray(kernel.length_scale, jnp.float64)
+    return FourierFeatures(frequencies, kernel.sd)
+
+
+def _squared_distance(
+    x: Float[Array, "n p"], y: Float[Array, "m p"], length_scale: LengthScale
+) -> Float[Array, "n m"]:
+    """Sum of squared differences, coordinate by coordinate.
+
+    Not |x|^2 + |y|^2 - 2 x'y, whose rounding leaves near points 1e-8 apart: more than the tolerance
+    of the factorizations.
+    """
+    scale = jnp.asarray(length_scale, x.dtype)
+    x, y = x / scale, y / scale
+    total = jnp.zeros((x.shape[0], y.shape[0]), x.dtype)
+    for j in range(x.shape[1]):
+        total = total + (x[:, None, j] - y[None, :, j]) ** 2
+    return total
+
+
+def _scales(length_scale: LengthScale) -> LengthScale:
+    if isinstance(length_scale, int | float):
+        return _positive("length_scale", length_scale)
+    return tuple(_positive("length_scale", one) for one in length_scale)
+
+
+def _positive(name: str, number: float) -> float:
+    if not (math.isfinite(number) and number > 0.0):
+        raise SettingsError(f"kernel: expected a positive {name}, found {number!r}.")
+    return float(number)
+
+
+def _some(name: str, kernels: tuple[Kernel, ...]) -> tuple[Kernel, ...]:
+    if not kernels:
+        raise SettingsError(f"{name}: expected one or more kernels, found none.")
+    return kernels
