@@ -30,6 +30,8 @@ from bayesdice_ppl.fit_statistics import (
 )
 from bayesdice_ppl.fit_warnings import (
     constant_reward,
+    many_features,
+    moved_shift,
     much_left_out,
     odd_spread,
     sampling_diagnostics,
@@ -255,6 +257,7 @@ def _lay_out(
         *support_warnings(names, support, extrapolates=_extrapolates(prepared)),
         *constant_reward(names, logs, prepared),
         *much_left_out(names, logs, prepared),
+        *many_features(names, prepared),
         *thin_spread(names, df),
         *unconverged(names, solution.drift),
         *unmixed(names, solution),
@@ -274,7 +277,10 @@ def _lay_out(
             "double precision. Rescale the rewards to the order of 1."
         )
     if statistic == statistics.mean():
-        warnings += odd_spread(names, sd, logs.reward[prepared.rows.mask])
+        used = logs.reward[prepared.rows.mask]
+        warnings += odd_spread(names, sd, used)
+        if settings.tabular:
+            warnings += moved_shift(names, support.moved_mass, sd, used)
     probability, bound = _achieved(problem, solution, drawn, settings)
     groups: dict[str, dict[str, np.ndarray]] = {
         "posterior": {

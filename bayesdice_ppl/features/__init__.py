@@ -2,9 +2,10 @@
 
 The tabular map, `one_hot`, is the default for labels: one feature for each state-action pair that
 the log holds. For vectors there are `polynomial` and `fourier`; `table` and `function` take the
-user's own; `product` and `concatenate` combine them.
+user's own; `product` and `concatenate` combine them; `gaussian_process` takes any kernel.
 """
 
+from bayesdice_ppl.features import kernels
 from bayesdice_ppl.features.categories import one_hot
 from bayesdice_ppl.features.combinations import concatenate, product
 from bayesdice_ppl.features.expectation import (
@@ -27,6 +28,7 @@ from bayesdice_ppl.features.pairs import (
     renormalize,
 )
 from bayesdice_ppl.features.polynomial import polynomial
+from bayesdice_ppl.features.processes import gaussian_process
 
 __all__ = [
     "FeatureChoice",
@@ -41,6 +43,8 @@ __all__ = [
     "expect_over_samples",
     "fourier",
     "function",
+    "gaussian_process",
+    "kernels",
     "logged_pairs",
     "one_hot",
     "polynomial",

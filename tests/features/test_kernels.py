@@ -12,12 +12,11 @@ from bayesdice_ppl.features.kernels import (
     Matern,
     linear,
     matern,
-    nystrom,
     product_of,
-    random_fourier,
     squared_exponential,
     sum_of,
 )
+from bayesdice_ppl.features.low_rank import nystrom, random_fourier
 
 
 @pytest.fixture(autouse=True)

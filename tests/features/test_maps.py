@@ -161,3 +161,26 @@ def test_functions_that_answer_wrongly_are_refused(answer, message):
 def test_random_features_need_a_key():
     with pytest.raises(bd.errors.SettingsError, match="rng_key"):
         bd.features.fourier(8).build(VECTOR_SPACE, None)
+
+
+def test_a_process_with_all_points_as_inducing_ones_has_its_kernel():
+    kernel = bd.features.kernels.matern(2.5, 1.3)
+    built = bd.features.gaussian_process(kernel, n_inducing=200).build(VECTOR_SPACE, None)
+    found = built(VECTORS)
+    z = standardized(VECTORS)
+    distance = np.sqrt(5.0 * np.sum((z[:, None] - z) ** 2, axis=2)) / 1.3
+    expected = (1.0 + distance + distance**2 / 3.0) * np.exp(-distance)
+    np.testing.assert_allclose(found @ found.T, expected, atol=1e-8)
+    few = bd.features.gaussian_process(kernel, n_inducing=40).build(VECTOR_SPACE, None)(VECTORS)
+    assert few.shape == (200, 40)
+    # A projection never has more of a point's variance than the kernel itself.
+    assert np.all(np.sum(few**2, axis=1) <= 1.0 + 1e-9)
+    assert np.abs(few @ few.T - expected).max() < 0.6
+
+
+def test_a_process_needs_a_kernel_and_numbers():
+    with pytest.raises(bd.errors.SettingsError, match="kernel"):
+        bd.features.gaussian_process(3)
+    choice = bd.features.gaussian_process(bd.features.kernels.squared_exponential(1.0))
+    with pytest.raises(bd.errors.SettingsError, match="labels"):
+        choice.build(LABEL_SPACE, None)

@@ -12,11 +12,10 @@ from bayesdice_ppl.errors import SettingsError
 from bayesdice_ppl.features.kernels import (
     linear,
     matern,
-    nystrom,
-    random_fourier,
     squared_exponential,
     sum_of,
 )
+from bayesdice_ppl.features.low_rank import nystrom, random_fourier
 from bayesdice_ppl.inference import exact_posterior
 from bayesdice_ppl.inference.process import predict_ratio, process_covariance, process_posterior
 from bayesdice_ppl.moments.process import PolicyPoints, process_moments

@@ -1,0 +1,142 @@
+"""A Gaussian process over the ratio as features: any covariance, through inducing points.
+
+The ratio is 1 plus a process with the given kernel, of which the logged points that say most about
+all others are kept; with as many of them as there are logged points nothing is left out. The
+process that keeps them all, test features included, is `bayesdice_ppl.models.gaussian_process`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, final
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float, Int, PRNGKeyArray
+
+from bayesdice_ppl.errors import SettingsError
+from bayesdice_ppl.features.kernels import Kernel
+from bayesdice_ppl.features.low_rank import NystromFeatures, nystrom
+from bayesdice_ppl.features.maps import (
+    Points,
+    Scale,
+    Space,
+    check_count,
+    check_part,
+    numbers,
+    parts_of,
+    scale_of,
+)
+
+MOST_POINTS = 2000
+"""Most logged points among which inducing points are looked for."""
+
+
+@final
+class ProcessMap(NamedTuple):
+    """Nystrom features of standardized numbers.
+
+    Attributes
+    ----------
+    of
+        Which parts the numbers come from.
+    scale
+        Of the logged numbers.
+    features
+        The features of standardized numbers.
+    """
+
+    of: str
+    scale: Scale
+    features: NystromFeatures
+
+    def __call__(self, points: Points) -> Float[np.ndarray, "b d"]:
+        """Features of points."""
+        values = self.scale(numbers(points, self.of, "gaussian_process"))
+        with jax.enable_x64(True):
+            return np.asarray(self.features(jnp.asarray(values)))
+
+
+@final
+class Process(NamedTuple):
+    """A choice of a process; make one with `gaussian_process`."""
+
+    kernel: Kernel
+    n_inducing: int
+    of: str
+
+    @property
+    def sees(self) -> frozenset[str]:
+        """Which parts it looks at."""
+        return frozenset(parts_of(self.of))
+
+    def build(self, space: Space, rng_key: PRNGKeyArray | None) -> ProcessMap:
+        """Choose the inducing points."""
+        values = numbers(space.points, self.of, "gaussian_process")
+        scale = scale_of(values)
+        places = np.unique(scale(values), axis=0)
+        if len(places) > MOST_POINTS:
+            if rng_key is None:
+                raise SettingsError(
+                    "gaussian_process: inducing points are looked for among logged points taken at "
+                    "random; give rng_key."
+                )
+            chosen = jax.random.choice(rng_key, len(places), (MOST_POINTS,), replace=False)
+            places = places[np.asarray(chosen)]
+        inducing = places[inducing_points(self.kernel, places, self.n_inducing)]
+        return ProcessMap(self.of, scale, nystrom(self.kernel, inducing))
+
+    def __str__(self) -> str:
+        return f"gaussian_process({self.kernel}, n_inducing={self.n_inducing}, of={self.of!r})"
+
+
+def inducing_points(
+    kernel: Kernel, places: Float[np.ndarray, "n p"], n_inducing: int
+) -> Int[np.ndarray, " M"]:
+    """The points that together leave least of all the others' variance, chosen one after another.
+
+    Parameters
+    ----------
+    kernel
+        The covariance.
+    places
+        Points to choose from, shape (n, p).
+    n_inducing
+        How many at most; fewer where these already determine all the others.
+    """
+    from scipy.linalg.lapack import dpstrf
+
+    with jax.enable_x64(True):
+        points = jnp.asarray(places)
+        gram = np.array(kernel(points, points), dtype=np.float64)
+    # Each step of Cholesky with pivoting takes the point of which least is known so far.
+    _, order, rank, _ = dpstrf(gram, lower=1, tol=1e-12 * gram.diagonal().max())
+    return np.sort(order[: min(rank, n_inducing)] - 1)
+
+
+def gaussian_process(kernel: Kernel, *, n_inducing: int = 200, of: str = "both") -> Process:
+    """A Gaussian process with any covariance as the prior of the ratio, and as test features.
+
+    Parameters
+    ----------
+    kernel
+        From `bayesdice_ppl.features.kernels` (`squared_exponential`, `matern`, `linear`, sums and
+        products of them), or a function of JAX arrays, (n, p) and (m, p) -> (n, m), of standardized
+        numbers. Its size is set by ``prior_sd``.
+    n_inducing
+        Number of inducing points.
+    of
+        ``"state"``, ``"action"`` or ``"both"``: the vectors that are looked at.
+
+    Raises
+    ------
+    SettingsError
+        The kernel cannot be called, or a number is out of range.
+    """
+    if not callable(kernel):
+        raise SettingsError(
+            "gaussian_process: expected a kernel such as kernels.matern(2.5, 1.0), found "
+            f"{kernel!r}."
+        )
+    check_count(n_inducing, "gaussian_process: n_inducing")
+    return Process(kernel, int(n_inducing), check_part(of, "gaussian_process"))
