@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 import jax
 import numpy as np
-from jaxtyping import Float, PRNGKeyArray
+from jaxtyping import Float, PRNGKeyArray, Shaped
 
 from bayesdice_ppl.errors import SettingsError
 from bayesdice_ppl.features import (
@@ -74,6 +74,7 @@ def gather_featured(
     if rng_key is not None:
         key_map, key_actions = jax.random.split(jax.random.fold_in(rng_key, 1))
     aligned: AlignedPolicies | None = None
+    action_labels: Shaped[np.ndarray, " A"] | None
     continuous: tuple[tuple[str, ContinuousPolicy], ...] = ()
     if logs.vector_actions:
         continuous = align_continuous(logs, policies)
@@ -87,13 +88,14 @@ def gather_featured(
     cells, cell_of_row = count_cells(logs, pairs, rows.mask, gamma, by_episode=settings.by_episode)
     cells = pad_cells(cells)
     states = logs.state_labels if logs.vector_states else np.arange(len(logs.state_labels))
-    by_code = logs.action_labels if logs.vector_actions else np.arange(len(action_labels))
+    by_code = logs.action_labels if action_labels is None else np.arange(len(action_labels))
     points = Points(states[pairs.state], by_code[pairs.action])
     space = Space(points, None if logs.vector_states else logs.state_labels, action_labels)
     feature_map = principal_map(settings.features.build(space, key_map), points)
     at_pair = feature_map(points)
     _check_memory(len(names), len(cells.pair), at_pair.shape[1])
-    cells = cells._replace(pair_features=at_pair, basis=ratio_basis(at_pair))
+    basis = ratio_basis(at_pair)
+    cells = cells._replace(pair_features=at_pair, basis=basis)
     used = np.zeros(len(states), dtype=bool)
     used[cells.initial_state] = True
     used[cells.successor[(cells.terminated == 0.0) & (gamma > 0.0)]] = True
@@ -118,7 +120,7 @@ def gather_featured(
         if not logs.vector_states:
             kept = _kept_in_state(aligned.probabilities, pairs)
         at_state = expect_over_labels(feature_map, states, probabilities, used, at_pair.shape[1])
-    candidates = Candidates(None, np.ones((len(names), cells.basis.shape[1])), kept, at_state)
+    candidates = Candidates(None, np.ones((len(names), basis.shape[1])), kept, at_state)
     return Gathered(
         logs=logs,
         names=names,

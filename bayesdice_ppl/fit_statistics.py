@@ -181,8 +181,8 @@ def _distributions(prepared: Prepared) -> tuple[np.ndarray, tuple[Distribution, 
 def _grid(distribution: Distribution, alpha: float, sd: float) -> np.ndarray:
     """Places of the atoms at which the belief is made: those near the quantile, not too many."""
     cumulative = distribution.cumulative
-    low = np.searchsorted(cumulative, alpha - WINDOW * sd)
-    high = np.searchsorted(cumulative, alpha + WINDOW * sd)
+    low = int(np.searchsorted(cumulative, alpha - WINDOW * sd))
+    high = int(np.searchsorted(cumulative, alpha + WINDOW * sd))
     places = np.arange(max(low - 1, 0), min(high + 2, len(cumulative)))
     if len(places) > MOST_POINTS:
         even = np.linspace(cumulative[places[0]], cumulative[places[-1]], MOST_POINTS)

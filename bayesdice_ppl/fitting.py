@@ -60,7 +60,7 @@ from bayesdice_ppl.penalties import PenaltyChoice
 from bayesdice_ppl.policies import ContinuousPolicy, Policy
 from bayesdice_ppl.preparation import default_features, prepare_fit
 from bayesdice_ppl.prepared import Prepared, action_sampling_error, measure_support
-from bayesdice_ppl.regularization import alternatives, choose_regularization
+from bayesdice_ppl.regularization import Alternative, alternatives, choose_regularization
 
 if TYPE_CHECKING:
     from xarray import DataTree
@@ -216,7 +216,8 @@ def fit(
         choose(features=default_features(logs) if given is None else given, prior_sd=sd)
         for given, sd in alternatives(features, prior_sd)
     ]
-    settings, table = choices[0], ()
+    settings = choices[0]
+    table: tuple[Alternative, ...] = ()
     if len(choices) > 1:
         settings, table = choose_regularization(logs, policies, choices, rng_key, folds=folds)
     prepared = prepare_fit(logs, policies, settings, rng_key)

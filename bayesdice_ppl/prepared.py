@@ -175,10 +175,11 @@ def action_sampling_error(prepared: Prepared) -> Float[np.ndarray, " N"]:
         Shape (N,), in reward per step; 0 where actions are labels.
     """
     cells, pilots = prepared.cells, prepared.problem.pilots
-    if prepared.gathered.sampling is None:
+    at_pair = cells.pair_features
+    if prepared.gathered.sampling is None or at_pair is None:
         return np.zeros(len(prepared.names))
     feature_map, states, sampled = prepared.gathered.sampling
-    slope = np.asarray(pilots.slope)[:, : prepared.cells.pair_features.shape[1]]
+    slope = np.asarray(pilots.slope)[:, : at_pair.shape[1]]
     variance = sampling_variance(feature_map, states, sampled, slope)
     onward = (1.0 - cells.terminated) * prepared.settings.gamma * cells.count / cells.n_transitions
     # A state's draws are shared by all the transitions that lead to it and the episodes that start.

@@ -45,7 +45,7 @@ class Distribution(NamedTuple):
     def quantile(self, alpha: float) -> float:
         """The least atom at or below which the mass is at least alpha."""
         # Sums of masses end a rounding short of what they are meant to be.
-        place = np.searchsorted(self.cumulative, alpha - 1e-12)
+        place = int(np.searchsorted(self.cumulative, alpha - 1e-12))
         return float(self.reward[min(place, len(self.reward) - 1)])
 
     def mean(self) -> float:

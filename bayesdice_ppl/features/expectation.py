@@ -169,8 +169,8 @@ def sample_actions(
     obs = observations[rows]
     drawn, group = [], []
     for name, policy in policies:
-        mirrored = isinstance(policy, SymmetricPolicy)
-        n = n_draws // 2 if mirrored else n_draws
+        center = policy if isinstance(policy, SymmetricPolicy) else None
+        n = n_draws if center is None else n_draws // 2
         action = np.asarray(policy.sample(rng_key, obs, n), dtype=np.float64)
         if action.shape != (n, len(rows), n_numbers):
             raise PoliciesError(
@@ -178,14 +178,14 @@ def sample_actions(
                 f"observations; expected {(n, len(rows), n_numbers)}, as the log's actions have "
                 f"{n_numbers} numbers."
             )
-        if mirrored:
-            other = np.asarray(policy.mirror(obs, action), dtype=np.float64)
+        if center is not None:
+            other = np.asarray(center.mirror(obs, action), dtype=np.float64)
             # A pair stands side by side.
             action = np.stack([action, other], axis=1).reshape(n_draws, len(rows), n_numbers)
         if not np.isfinite(action).all():
             raise PoliciesError(f"policy {name!r}: sample gave a number that is not finite.")
         drawn.append(action)
-        group.append(2 if mirrored else 1)
+        group.append(1 if center is None else 2)
     return SampledActions(np.stack(drawn), rows, tuple(group))
 
 

@@ -170,10 +170,11 @@ class _Engine(NamedTuple):
 
 def state_features(cells: Cells, candidate: Candidates) -> StateFeatures:
     """The features of one candidate, whose fields have lost their first axis."""
+    active = jnp.asarray(candidate.active)
     if candidate.at_state is None:
         n_states = candidate.kept.shape[0]
-        return one_hot_features(cells, candidate.target, candidate.active, n_states)
-    return StateFeatures(candidate.at_state, candidate.active)
+        return one_hot_features(cells, jnp.asarray(candidate.target), active, n_states)
+    return StateFeatures(jnp.asarray(candidate.at_state), active)
 
 
 def prepare(

@@ -7,7 +7,7 @@ an indicator. Only the mean, the spread and the degrees of freedom of each are k
 from __future__ import annotations
 
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -31,9 +31,9 @@ from bayesdice_ppl.moments import (
 class Marginals(NamedTuple):
     """Student t beliefs of J means: location, scale and degrees of freedom, each of shape (J,)."""
 
-    mean: Float[np.ndarray, " J"]
-    sd: Float[np.ndarray, " J"]
-    degrees_of_freedom: Float[np.ndarray, " J"]
+    mean: Float[Any, " J"]
+    sd: Float[Any, " J"]
+    degrees_of_freedom: Float[Any, " J"]
 
 
 def value_marginals(

@@ -131,7 +131,7 @@ class GaussianPolicy:
 
     def mirror(
         self, obs: Float[Any, "batch p"], action: Float[Any, "*n batch q"]
-    ) -> Float[Array, "*n batch q"]:
+    ) -> Float[np.ndarray, "*n batch q"]:
         """The actions on the other side of the mean, as likely as these.
 
         Parameters
@@ -143,7 +143,7 @@ class GaussianPolicy:
 
         Returns
         -------
-        Array
+        array
             Shape (..., batch, q). A mean over an action and its mirror image is exact for what is
             linear in the action.
         """
