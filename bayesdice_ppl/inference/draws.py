@@ -96,7 +96,11 @@ def draw(
         # One column of the copula for each distinct candidate: equal ones share it exactly.
         first, copy = candidates.copies(problem.rewards)
         covariance = _influence_covariance(
-            problem.cells, problem.pilots, problem.rewards, by_episode=settings.by_episode
+            problem.cells,
+            problem.pilots,
+            problem.rewards,
+            by_episode=settings.by_episode,
+            small_sample=settings.small_sample,
         )
         correlation = correlation_matrix(np.asarray(covariance))
         distinct = correlation[np.ix_(first, first)]
@@ -117,7 +121,9 @@ def draw(
 
 
 # Compiled as a whole, once: operation by operation, a first fit would compile dozens.
-_influence_covariance = jax.jit(influence_covariance, static_argnames="by_episode")
+_influence_covariance = jax.jit(
+    influence_covariance, static_argnames=("by_episode", "small_sample")
+)
 
 
 @jax.jit

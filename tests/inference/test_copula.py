@@ -1,4 +1,4 @@
-"""Joint draws: influence covariances against loops, and what a reordering must keep."""
+"""Joint draws: covariances against loops, and what a reordering must keep."""
 
 import jax
 import numpy as np
@@ -6,15 +6,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import bayesdice_ppl as bd
+from bayesdice_ppl import envs
 from bayesdice_ppl.features import logged_pairs
 from bayesdice_ppl.inference.copula import (
     correlation_matrix,
     influence_covariance,
     joint_ranks,
     reorder,
+    small_sample_covariance,
 )
-from bayesdice_ppl.inference.pilot import Pilot
-from bayesdice_ppl.moments import count_cells
+from bayesdice_ppl.inference.pilot import Pilot, small_sample_rule
+from bayesdice_ppl.moments import count_cells, pad_cells, transformed_rewards, with_rewards
 
 N = 3
 
@@ -25,10 +28,11 @@ def made_up_pilots(cells, n_starts, seed):
     return Pilot(
         mean=empty,
         covariance=empty,
-        ratio=rng.gamma(2.0, 0.5, (N, len(cells.pair))),
+        ratio=rng.gamma(2.0, 0.5, (N, len(cells.pair_state)))[:, cells.pair],
         error=rng.normal(size=(N, len(cells.pair))),
         start_value=rng.normal(size=(N, n_starts)),
         start_weight=rng.uniform(0.1, 1.0, N),
+        slope=empty,
         degrees_of_freedom=empty,
     )
 
@@ -69,6 +73,148 @@ def test_influence_covariance_equals_loops_over_transitions_and_episodes(plain, 
         for e in range(m):
             expected += np.outer(entry[:, e], entry[:, e]) / m**2
     np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-15)
+
+
+# What few visits hide.
+
+
+def counted(logs, *, by_episode=False, gamma=0.9):
+    """Padded cells, the cell of each transition, the pair of each transition."""
+    mask = np.ones(logs.n_transitions, dtype=bool)
+    pairs = logged_pairs(logs, np.arange(len(logs.action_labels)), mask)
+    cells, cell_of_row = count_cells(logs, pairs, mask, gamma, by_episode=by_episode)
+    return pad_cells(cells), cell_of_row, pairs.of_row
+
+
+def hidden_by_loops(deltas, pair_of_row, ratio_of_row, rewards):
+    """(S, V) of the rule, two candidates at a time, one transition after the other."""
+    n_candidates, n = deltas.shape
+    pairs = sorted(set(pair_of_row.tolist()))
+    shrunk, seen = np.zeros((2, n_candidates, n_candidates))
+    for j in range(n_candidates):
+        for k in range(n_candidates):
+            visits, share = dict.fromkeys(pairs, 0), {}
+            product, own, other = (dict.fromkeys(pairs, 0.0) for _ in range(3))
+            for i, p in enumerate(pair_of_row.tolist()):
+                visits[p] += 1
+                product[p] += deltas[j, i] * deltas[k, i]
+                own[p] += deltas[j, i]
+                other[p] += deltas[k, i]
+                share[p] = (ratio_of_row[j, i] / n, ratio_of_row[k, i] / n)
+            scatter = {p: product[p] - own[p] * other[p] / visits[p] for p in pairs}
+            if n > len(pairs):
+                pool = sum(scatter.values()) / sum(visits[p] - 1 for p in pairs)
+            else:
+                pool = np.mean(rewards[j] * rewards[k]) - rewards[j].mean() * rewards[k].mean()
+            for p in pairs:
+                d = share[p][0] * share[p][1] * visits[p] ** 2
+                shrunk[j, k] += d * (scatter[p] + 2.0 * pool) / (visits[p] + 1) / visits[p]
+                seen[j, k] += d * scatter[p] / visits[p] ** 2
+    return shrunk, seen
+
+
+def transformed(logs, cells, cell_of_row):
+    """Each candidate counts rewards of its own: as they are, above 1, squared."""
+    by_row = np.stack([logs.reward, (logs.reward > 0.5) * 1.0, logs.reward**2])
+    return transformed_rewards(by_row, np.zeros(N), cell_of_row, len(cells.pair))
+
+
+SMALL_LOGS = {
+    "few episodes": lambda plain: plain.log(31, n_episodes=12, rewards="continuous"),
+    "many": lambda plain: plain.log(32, n_episodes=60, rewards="graded"),
+    "no pair twice": lambda plain: plain.bandit([(0, 1.0), (1, 3.0), (2, 0.4)]),
+}
+
+
+@pytest.mark.parametrize("own_rewards", [False, True], ids=["logged", "transformed"])
+@pytest.mark.parametrize("by_episode", [False, True], ids=["transition", "episode"])
+@pytest.mark.parametrize("log", SMALL_LOGS.values(), ids=SMALL_LOGS)
+def test_what_few_visits_hide_equals_loops_and_the_pilots_term(plain, log, by_episode, own_rewards):
+    logs = log(plain)
+    cells, cell_of_row, pair_of_row = counted(logs, by_episode=by_episode)
+    pilots = made_up_pilots(cells, len(cells.initial_state), 1)
+    rewards = transformed(logs, cells, cell_of_row) if own_rewards else None
+    by_row = np.stack([logs.reward] * N) if rewards is None else rewards.by_row
+    with jax.enable_x64(True):
+        found = np.asarray(small_sample_covariance(cells, pilots, rewards))
+        on, off = (
+            influence_covariance(
+                cells, pilots, rewards, by_episode=by_episode, small_sample=small_sample
+            )
+            for small_sample in (True, False)
+        )
+        of_pilots = []
+        for j in range(N):
+            own = None
+            if rewards is not None:
+                own = rewards._replace(total=rewards.total[j], square=rewards.square[j])
+            weights = np.zeros(len(cells.pair_state))
+            weights[cells.pair] = pilots.ratio[j]
+            extra, _ = small_sample_rule(with_rewards(cells, own), weights, pilots.error[j])
+            of_pilots.append(float(extra))
+    deltas = pilots.error[:, cell_of_row] + by_row
+    shrunk, seen = hidden_by_loops(deltas, pair_of_row, pilots.ratio[:, cell_of_row], by_row)
+    expected = shrunk - seen
+    assert (np.diagonal(expected) > 0.0).all()
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-14)
+    np.testing.assert_allclose(np.diagonal(found), of_pilots, rtol=1e-9)
+    np.testing.assert_allclose(np.asarray(on - off), expected, rtol=1e-9, atol=1e-14)
+
+
+def test_where_the_rule_would_narrow_a_value_it_leaves_it_and_stretches_its_products(plain):
+    """One arm holds all the scatter; the second candidate equals the first, the third does not."""
+    logs = plain.bandit([(0, -9.0), (0, 9.0)] + [(1, 0.0), (1, 0.1)] * 20)
+    cells, cell_of_row, pair_of_row = counted(logs, gamma=0.0)
+    empty = np.zeros((N, len(cells.pair)))
+    pilots = made_up_pilots(cells, 1, 1)._replace(error=empty)
+    table = np.array([[21.0, 0.0], [21.0, 0.0], [0.001, 1.0]])
+    pilots = pilots._replace(ratio=table[:, cells.pair], start_weight=np.zeros(N))
+    with jax.enable_x64(True):
+        found = np.asarray(small_sample_covariance(cells, pilots))
+        whole = np.asarray(influence_covariance(cells, pilots, small_sample=True))
+    by_row = np.stack([logs.reward] * N)
+    shrunk, seen = hidden_by_loops(by_row, pair_of_row, pilots.ratio[:, cell_of_row], by_row)
+    narrowed = np.diagonal(shrunk) < np.diagonal(seen)
+    np.testing.assert_array_equal(narrowed, [True, True, False])
+    stretch = np.where(narrowed, np.sqrt(np.diagonal(seen) / np.diagonal(shrunk)), 1.0)
+    expected = shrunk * np.outer(stretch, stretch) - seen
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12 * seen.max())
+    assert correlation_matrix(whole)[0, 1] == pytest.approx(1.0, abs=1e-12)
+    assert np.linalg.eigvalsh(whole)[0] > -1e-12 * whole.max()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_with_what_few_visits_hide_it_is_still_a_covariance(plain, seed):
+    logs = plain.log(seed, n_episodes=3)
+    cells, _, _ = counted(logs)
+    pilots = made_up_pilots(cells, len(cells.initial_state), seed)
+    # Sparse ratios, so that some values rest on a pair or two.
+    rng = np.random.default_rng(seed)
+    ratio = rng.gamma(0.1, 10.0, (N, len(cells.pair_state)))[:, cells.pair]
+    with jax.enable_x64(True):
+        whole = np.asarray(
+            influence_covariance(cells, pilots._replace(ratio=ratio), small_sample=True)
+        )
+    unit = whole / np.sqrt(np.outer(np.diagonal(whole), np.diagonal(whole)))
+    assert np.linalg.eigvalsh(unit)[0] > -1e-10
+
+
+def test_equal_candidates_of_a_small_log_share_every_draw():
+    env = envs.Bandit((0.2, 0.5, 0.8))
+    tables = {"one": [0.9, 0.1, 0.0], "other": [0.1, 0.2, 0.7], "again": [0.9, 0.1, 0.0]}
+    policies = bd.Policies({k: bd.TabularPolicy(np.array([t])) for k, t in tables.items()})
+    behavior = bd.TabularPolicy(np.array([[0.5, 0.3, 0.2]]))
+    logs = bd.simulate(env, behavior, 30, 1, rng_key=jax.random.key(3))
+    belief = bd.fit(logs, policies, gamma=0.0, inference="exact", rng_key=jax.random.key(4))
+    correlation = belief["constant_data/correlation"].values
+    assert correlation[0, 2] == pytest.approx(1.0, abs=1e-12)
+    assert correlation[0, 1] == correlation[2, 1] < 0.99
+    for name in ("posterior/value", "sample_stats/loss"):
+        draws = belief[name].values
+        np.testing.assert_array_equal(draws[..., 0], draws[..., 2])
+
+
+# The reordering.
 
 
 def test_a_value_that_does_not_vary_is_correlated_with_none():
