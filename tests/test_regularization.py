@@ -129,6 +129,10 @@ def test_features_that_can_express_the_ratio_beat_a_prior_that_pins_it(chosen):
     assert best[0]["features"] in chosen.attrs["settings"]
 
 
+def test_diagnose_says_what_was_chosen(chosen):
+    assert "of 4 choices polynomial(" in str(bd.diagnose(chosen))
+
+
 def test_the_belief_is_the_one_of_the_chosen_settings(chosen):
     best = next(row for row in json.loads(chosen.attrs["regularization"]) if row["chosen"])
     degree = 1 if "polynomial(1" in best["features"] else 2

@@ -107,7 +107,13 @@ def diagnose(
     """
     if "posterior" not in belief.children or "settings" not in belief.attrs:
         raise BeliefError("expected a belief from bayesdice_ppl.fit, found another DataTree.")
-    checks = [*_support(belief), _constraint(belief), _range(belief), *_elbo(belief)]
+    checks = [
+        *_support(belief),
+        _constraint(belief),
+        _range(belief),
+        *_elbo(belief),
+        *_regularization(belief),
+    ]
     if logs is not None:
         checks.append(_self_check(belief, logs))
         if policies is not None and belief_settings(belief).get("inference") == "svi":
@@ -176,6 +182,24 @@ def _elbo(belief: DataTree) -> list[Check]:
             "convergence",
             bool(rise.max() <= 0.1),
             f"over its last steps the ELBO moved by at most {rise.max():.2g} nats ({name}).",
+        )
+    ]
+
+
+def _regularization(belief: DataTree) -> list[Check]:
+    """What was chosen by held-out loss, and among how many that are as good."""
+    rows = json.loads(belief.attrs.get("regularization", "[]"))
+    if not rows:
+        return []
+    best = next(row for row in rows if row["chosen"])
+    ties = sum(row["tie"] for row in rows) - 1
+    return [
+        Check(
+            "regularization",
+            None,
+            f"of {len(rows)} choices {best['features']} with prior_sd {best['prior_sd']:g} had the "
+            f"least held-out loss ({best['held_out_loss']:.3g}); {ties} others are within 2 "
+            "standard errors of it.",
         )
     ]
 

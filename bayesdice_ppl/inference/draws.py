@@ -7,7 +7,7 @@ draws are reordered by the copula, so that errors on the same logs move together
 from __future__ import annotations
 
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -199,8 +199,22 @@ def _draws(
         many = weights.shape[1] > WIDE
         return value, loss, weights.astype(jnp.float32) if many else weights, own
 
-    shared = None if normal is None or normal.ndim == 2 else 0
-    several = None if latent is None else 0
-    return jax.vmap(one, in_axes=(0, 0, 0, shared, several, 1), out_axes=1)(
-        problem.moments, problem.constraint, posterior, normal, latent, value
-    )
+    # Joint candidates share their normal draws; others have draws of their own.
+    own_draws = normal is not None and normal.ndim == 3
+    stacked: dict[str, Any] = {
+        "moments": problem.moments,
+        "constraint": problem.constraint,
+        "posterior": posterior,
+        "latent": latent,
+        "value": value.T,
+    }
+    if own_draws:
+        stacked["normal"] = normal
+
+    def each(given: dict[str, Any]) -> tuple[Array, Array, Array, Array | None]:
+        return one(**{"normal": normal, **given})
+
+    # Thousands of weights: one candidate after another, or the draws of all fill the memory.
+    wide = problem.moments.matrix.shape[-1] > WIDE
+    found = jax.lax.map(each, stacked) if wide else jax.vmap(each)(stacked)
+    return jax.tree.map(lambda x: jnp.moveaxis(x, 0, 1), found)

@@ -277,6 +277,11 @@ def _by_episode(problem: Problem) -> bool:
 
 def _check(problem: Problem) -> None:
     """Refuse what the stacked Gaussian is not the posterior of."""
+    if problem.rewards is not None or problem.constraint.auxiliary is not None:
+        raise SettingsError(
+            "the one model of all candidates is about the plain mean, with the normalization as "
+            "one of the rows; prepare the problem without statistic and normalization."
+        )
     penalty = problem.constraint.penalty
     if not isinstance(penalty, Mahalanobis):
         raise SettingsError(
