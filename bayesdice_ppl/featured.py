@@ -12,8 +12,9 @@ import jax
 import numpy as np
 from jaxtyping import Float, PRNGKeyArray, Shaped
 
-from bayesdice_ppl.errors import SettingsError
+from bayesdice_ppl.errors import LogsError, SettingsError
 from bayesdice_ppl.features import (
+    FeatureMap,
     LoggedPairs,
     Points,
     Space,
@@ -93,6 +94,7 @@ def gather_featured(
     space = Space(points, None if logs.vector_states else logs.state_labels, action_labels)
     feature_map = principal_map(settings.features.build(space, key_map), points)
     at_pair = feature_map(points)
+    _check_actions(feature_map, points, at_pair, str(settings.features))
     _check_memory(len(names), len(cells.pair), at_pair.shape[1])
     basis = ratio_basis(at_pair)
     cells = cells._replace(pair_features=at_pair, basis=basis)
@@ -120,6 +122,11 @@ def gather_featured(
         if not logs.vector_states:
             kept = _kept_in_state(aligned.probabilities, pairs)
         at_state = expect_over_labels(feature_map, states, probabilities, used, at_pair.shape[1])
+    if not logs.vector_states:
+        # Of a state in which nothing was ever done, features may say nothing either.
+        acted = np.zeros(len(states), dtype=bool)
+        acted[pairs.state] = True
+        dead |= used & ~acted
     candidates = Candidates(None, np.ones((len(names), basis.shape[1])), kept, at_state)
     return Gathered(
         logs=logs,
@@ -156,6 +163,27 @@ def _kept_in_state(
     logged[pairs.state, pairs.action] = 1.0
     kept = np.sum(probabilities * logged, axis=2)
     return np.where(logged.any(axis=1), kept, 1.0)
+
+
+def _check_actions(
+    feature_map: FeatureMap, points: Points, at_pair: Float[np.ndarray, "P d"], name: str
+) -> None:
+    """Refuse features that stay the same when the action is another one."""
+    action = points.action
+    if len(np.unique(action, axis=0)) < 2:
+        if action.ndim == 1:
+            # Of labels, what other actions would have taken is counted as moved.
+            return
+        raise LogsError(
+            f"the log holds {len(action):,} state-action pairs and one action only, from which "
+            "features tell nothing about any other."
+        )
+    other = feature_map(Points(points.state, np.roll(action, 1, axis=0)))
+    if np.abs(other - at_pair).max() <= 1e-9 * np.abs(at_pair).max():
+        raise SettingsError(
+            f"features: {name} is the same whatever the action, so that all candidates would be "
+            "alike; join it by product(...) or concatenate(...) with features that are not."
+        )
 
 
 def _check_memory(n_policies: int, n_cells: int, n_features: int) -> None:

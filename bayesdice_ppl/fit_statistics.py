@@ -13,6 +13,8 @@ import jax
 import numpy as np
 from jaxtyping import Float
 
+from bayesdice_ppl.belief import SupportWarning
+from bayesdice_ppl.fit_warnings import thin_spread, unconverged, unmixed
 from bayesdice_ppl.inference import Candidates, Draws, Problem, Solution
 from bayesdice_ppl.inference import prepare as prepare_problem
 from bayesdice_ppl.inference.marginals import value_marginals
@@ -22,8 +24,9 @@ from bayesdice_ppl.statistics import Distribution, Statistic, weighted_distribut
 
 MOST_POINTS = 33
 """Points at which the belief of a distribution function is made; linear in between."""
-WINDOW = 6.0
-"""Its half-width around the quantile, in standard deviations of the mass below it."""
+TAIL, WIDEST = 1e-5, 40.0
+"""The window around the quantile leaves out this much of the belief on each side, within so many
+standard deviations of the mass below it."""
 
 
 class Entries(NamedTuple):
@@ -107,6 +110,10 @@ def invert_quantiles(
     mean = np.asarray(solution.posterior.mean)[:, -1]
     sd = np.sqrt(np.sum(np.asarray(solution.posterior.factor)[:, -1] ** 2, axis=-1))
     df = np.asarray(entries.problem.pilots.degrees_of_freedom)
+    if prepared.settings.link != "identity" and not prepared.settings.value_constraint:
+        # The value follows from the ratio's link, of which the Gaussian knows nothing.
+        mean, sd = value.mean(axis=0), value.std(axis=0, ddof=1)
+        df = np.full_like(df, np.inf)
     for t, statistic in enumerate(prepared.settings.statistics):
         if statistic.name != "quantile":
             continue
@@ -132,6 +139,26 @@ def by_statistic(prepared: Prepared, drawn: Draws) -> dict[str, Float[np.ndarray
         str(statistic): drawn.value[:, t * n : (t + 1) * n]
         for t, statistic in enumerate(statistics)
     }
+
+
+def warnings_of_others(
+    prepared: Prepared, problem: Problem, solution: Solution
+) -> list[SupportWarning]:
+    """What the engine has to say against the statistics after the first."""
+    n, found = len(prepared.names), []
+    df = np.asarray(problem.pilots.degrees_of_freedom)
+    for t, statistic in enumerate(prepared.settings.statistics[1:], start=1):
+        part = slice(t * n, (t + 1) * n)
+        here: Solution = jax.tree.map(lambda x, part=part: x[part], solution)
+        found += [
+            SupportWarning(warning.policy, f"{statistic}: {warning.reason}", warning.abstain)
+            for warning in (
+                *thin_spread(prepared.names, df[part]),
+                *unconverged(prepared.names, here.drift),
+                *unmixed(prepared.names, here),
+            )
+        ]
+    return found
 
 
 def first_statistic(
@@ -178,11 +205,11 @@ def _distributions(prepared: Prepared) -> tuple[np.ndarray, tuple[Distribution, 
     return reward, tuple(found)
 
 
-def _grid(distribution: Distribution, alpha: float, sd: float) -> np.ndarray:
+def _grid(distribution: Distribution, alpha: float, width: float) -> np.ndarray:
     """Places of the atoms at which the belief is made: those near the quantile, not too many."""
     cumulative = distribution.cumulative
-    low = int(np.searchsorted(cumulative, alpha - WINDOW * sd))
-    high = int(np.searchsorted(cumulative, alpha + WINDOW * sd))
+    low = int(np.searchsorted(cumulative, alpha - width))
+    high = int(np.searchsorted(cumulative, alpha + width))
     places = np.arange(max(low - 1, 0), min(high + 2, len(cumulative)))
     if len(places) > MOST_POINTS:
         even = np.linspace(cumulative[places[0]], cumulative[places[-1]], MOST_POINTS)
@@ -206,7 +233,10 @@ def _quantiles(
     n = len(pilot)
     reward = prepared.logs.reward[prepared.rows.mask]
     spread = np.maximum(sd, 1.0 / len(reward))
-    places = [_grid(d, alpha, s) for d, s in zip(entries.distributions, spread, strict=True)]
+    reach = np.minimum(student_t.isf(TAIL, df), WIDEST)
+    places = [
+        _grid(d, alpha, s) for d, s in zip(entries.distributions, reach * spread, strict=True)
+    ]
     # The pilot's own point goes with them: there the engine and the closed form meet.
     points = np.stack(
         [

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from bayesdice_ppl import penalties
 from bayesdice_ppl.belief import SupportWarning
-from bayesdice_ppl.inference import Solution
+from bayesdice_ppl.inference import FitSettings, Solution
 from bayesdice_ppl.logs import Logs
 from bayesdice_ppl.prepared import Prepared
+from bayesdice_ppl.statistics import Statistic
 
 THIN_DF = (2.0, 4.0)
 """Degrees of freedom at which the belief abstains (no variance), and at which it warns."""
@@ -21,8 +23,12 @@ NO_SPREAD = 1e-4
 """Share of the rewards' sd below which a belief has no width of its own."""
 R_HAT, EFFECTIVE_DRAWS, DIVERGING = 1.05, 100.0, 0.01
 """Past these NUTS counts as not mixed: R-hat, effective draws, share of divergent ones."""
-MANY_FEATURES = 0.05
-"""Features for each transition from which a belief fits its own noise."""
+MANY_FEATURES = (0.05, 0.1)
+"""Features for each transition from which a belief fits its own noise: warns, and abstains."""
+TAIL_MIN = 5.0
+"""Effective transitions in a tail below which the log does not show it."""
+UNMET = 0.05
+"""P(ell <= epsilon) below which the features cannot satisfy the constraint."""
 MOVED_SHIFT = (0.25, 1.0)
 """Possible shift of a value by moved probability, in its sds: warns from, abstains from."""
 DRIFT = 0.1
@@ -98,13 +104,53 @@ def many_features(names: tuple[str, ...], prepared: Prepared) -> list[SupportWar
     at_pair = prepared.cells.pair_features
     count = 0 if at_pair is None else at_pair.shape[1]
     n = int(prepared.cells.n_transitions)
-    if count <= MANY_FEATURES * n:
+    if count <= MANY_FEATURES[0] * n:
         return []
     reason = (
         f"{count} features for {n:,} transitions follow the log's noise, and its belief is too "
         "narrow; use fewer, or give fit a list of features to choose from."
     )
-    return [SupportWarning(name, reason, False) for name in names]
+    return [SupportWarning(name, reason, count > MANY_FEATURES[1] * n) for name in names]
+
+
+def thin_tail(
+    names: tuple[str, ...], statistic: Statistic, effective: np.ndarray
+) -> list[SupportWarning]:
+    """Say so when a tail is asked for of which the log holds hardly a transition."""
+    if statistic.name not in ("cvar", "quantile") or statistic.parameter is None:
+        return []
+    share = statistic.parameter
+    if statistic.name == "quantile":
+        share = min(share, 1.0 - share)
+    return [
+        SupportWarning(
+            name,
+            f"{statistic} rests on {share * count:.1f} effective transitions; beyond the rewards "
+            "that were logged nothing is known of a tail.",
+            True,
+        )
+        for name, count in zip(names, effective, strict=True)
+        if share * count < TAIL_MIN
+    ]
+
+
+def unmet_constraint(
+    names: tuple[str, ...], probability: np.ndarray, settings: FitSettings
+) -> list[SupportWarning]:
+    """Say so when no ratio on these features balances the log as far as chance would allow."""
+    if settings.tabular or settings.penalty != penalties.mahalanobis():
+        return []
+    return [
+        SupportWarning(
+            name,
+            f"P(ell <= epsilon) is {value:.2f}: no ratio on these features, under this prior, "
+            "meets its constraints, and its value may be biased; give fit a list of features to "
+            "choose from.",
+            False,
+        )
+        for name, value in zip(names, probability, strict=True)
+        if value < UNMET
+    ]
 
 
 def moved_shift(

@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import PRNGKeyArray
 
 from bayesdice_ppl import statistics
-from bayesdice_ppl.belief import make_belief
+from bayesdice_ppl.belief import SupportWarning, make_belief
 from bayesdice_ppl.diagnostics.logged import logged_value
 from bayesdice_ppl.diagnostics.support import support_warnings
 from bayesdice_ppl.errors import SettingsError
@@ -27,6 +27,7 @@ from bayesdice_ppl.fit_statistics import (
     count_statistics,
     first_statistic,
     invert_quantiles,
+    warnings_of_others,
 )
 from bayesdice_ppl.fit_warnings import (
     constant_reward,
@@ -36,7 +37,9 @@ from bayesdice_ppl.fit_warnings import (
     odd_spread,
     sampling_diagnostics,
     thin_spread,
+    thin_tail,
     unconverged,
+    unmet_constraint,
     unmixed,
 )
 from bayesdice_ppl.inference import (
@@ -232,12 +235,14 @@ def fit(
         problem = search_price(problem, candidates, names, keys, settings)
     solution = solve(problem, keys[0], settings)
     drawn = draw(problem, solution, candidates, keys[1], settings)
-    others = {}
+    others: dict[str, np.ndarray] = {}
+    more: list[SupportWarning] = []
     if not plain:
         drawn = invert_quantiles(prepared, entries._replace(problem=problem), solution, drawn)
         others = by_statistic(prepared, drawn)
+        more = warnings_of_others(prepared, problem, solution)
         problem, solution, drawn = first_statistic(prepared, problem, solution, drawn)
-    belief = _lay_out(prepared, (problem, solution, drawn), others, rng_key)
+    belief = _lay_out(prepared, (problem, solution, drawn), (others, more), rng_key)
     if table:
         belief.attrs["regularization"] = json.dumps([row._asdict() for row in table])
     return belief
@@ -246,9 +251,10 @@ def fit(
 def _lay_out(
     prepared: Prepared,
     fitted: tuple[Problem, Solution, Draws],
-    others: Mapping[str, np.ndarray],
+    beside: tuple[Mapping[str, np.ndarray], Sequence[SupportWarning]],
     rng_key: PRNGKeyArray,
 ) -> DataTree:
+    others, more = beside
     settings, logs = prepared.settings, prepared.logs
     names = prepared.names
     problem, solution, drawn = fitted
@@ -262,6 +268,7 @@ def _lay_out(
         *thin_spread(names, df),
         *unconverged(names, solution.drift),
         *unmixed(names, solution),
+        *more,
     ]
     restart = settings.on_termination == "restart"
     logged = logged_value(logs, settings.gamma, restart=restart)
@@ -272,7 +279,8 @@ def _lay_out(
     implied = settings.link != "identity" and not settings.value_constraint
     if implied or statistic.name == "quantile":
         mean, sd = drawn.value.mean(axis=0), drawn.value.std(axis=0, ddof=1)
-    if not (np.isfinite(mean).all() and np.isfinite(sd).all() and np.isfinite(drawn.value).all()):
+    arrays = (mean, sd, drawn.value, *others.values())
+    if not all(np.isfinite(array).all() for array in arrays):
         raise SettingsError(
             "the belief is not finite: rewards or prior scales are too large or too small for "
             "double precision. Rescale the rewards to the order of 1."
@@ -283,6 +291,9 @@ def _lay_out(
         if settings.tabular:
             warnings += moved_shift(names, support.moved_mass, sd, used)
     probability, bound = _achieved(problem, solution, drawn, settings)
+    warnings += unmet_constraint(names, probability, settings)
+    for each in settings.statistics:
+        warnings += thin_tail(names, each, support.effective_sample_size)
     groups: dict[str, dict[str, np.ndarray]] = {
         "posterior": {
             "value": drawn.value,
@@ -296,8 +307,7 @@ def _lay_out(
             "guide_sd": sd,
             "degrees_of_freedom": df,
             "svi_drift": solution.drift.max(axis=1),
-            "prior_mean": np.asarray(problem.moments.prior_mean)[:, -1],
-            "prior_sd": np.asarray(problem.moments.prior_scale)[:, -1],
+            **_prior(problem, statistic),
             "correlation": drawn.correlation,
             "lam": np.array([price.lam for price in problem.prices]),
             "epsilon": np.array([price.epsilon for price in problem.prices]),
@@ -369,6 +379,15 @@ def _normalization(problem: Problem, drawn: Draws) -> dict[str, np.ndarray]:
         "normalization_epsilon": epsilon,
         "normalization_probability": np.mean(drawn.normalization <= epsilon, axis=0),
     }
+
+
+def _prior(problem: Problem, statistic: Statistic) -> dict[str, np.ndarray]:
+    """Prior of each value; NaN of a quantile, where it is one of the mass below it."""
+    mean = np.asarray(problem.moments.prior_mean)[:, -1]
+    sd = np.asarray(problem.moments.prior_scale)[:, -1]
+    if statistic.name == "quantile":
+        mean, sd = np.full_like(mean, np.nan), np.full_like(sd, np.nan)
+    return {"prior_mean": mean, "prior_sd": sd}
 
 
 def _extrapolates(prepared: Prepared) -> bool:

@@ -31,15 +31,27 @@ _onto_pairs = jax.jit(jax.vmap(renormalize, in_axes=(0, None, None, None)))
 
 
 def default_features(logs: Logs) -> FeatureChoice | None:
-    """Features that suit a log: one-hot for labels (None), random Fourier for vectors."""
+    """Features that suit a log: one-hot for labels (None), random Fourier for vectors.
+
+    Of vectors up to 200, or 100 for each label beside them, and no more than one for each 25
+    transitions.
+    """
     if not isinstance(logs, Logs) or not (logs.vector_states or logs.vector_actions):
         return None
+    # No more than the log can bear: one feature for 25 transitions.
+    most = logs.n_transitions // 25
     if logs.vector_states and logs.vector_actions:
-        return feature_maps.fourier(200)
+        return feature_maps.fourier(_even(most, 200))
     vector, label = ("state", "action") if logs.vector_states else ("action", "state")
+    labels = logs.action_labels if logs.vector_states else logs.state_labels
     return feature_maps.product(
-        feature_maps.fourier(100, of=vector), feature_maps.one_hot(of=label)
+        feature_maps.fourier(_even(most // len(labels), 100), of=vector),
+        feature_maps.one_hot(of=label),
     )
+
+
+def _even(number: int, most: int) -> int:
+    return int(np.clip(number - number % 2, 10, most))
 
 
 def prepare_fit(

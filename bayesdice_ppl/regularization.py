@@ -21,7 +21,7 @@ from bayesdice_ppl.inference import FitSettings
 from bayesdice_ppl.inference.held_out import fit_folds, held_out_losses
 from bayesdice_ppl.logs import Logs
 from bayesdice_ppl.policies import ContinuousPolicy, Policy
-from bayesdice_ppl.preparation import default_features, gather
+from bayesdice_ppl.preparation import MIN_EPISODES, default_features, gather
 
 TIE = 2.0
 """Standard errors within which a difference is a tie."""
@@ -82,7 +82,14 @@ def choose_regularization(
     Raises
     ------
     LogsError
-        There are fewer than two episodes for each fold.
+        There are fewer than two episodes for each fold, or fewer than ten.
+    SettingsError
+        No choice has a finite loss.
+
+    Notes
+    -----
+    The folds are fitted in the default form, Mahalanobis with the value constraint and the identity
+    link, whatever else the fit is asked for: what is judged is the ratio, by its residual.
     """
     if not isinstance(folds, int) or isinstance(folds, bool) or folds < 2:
         raise SettingsError(f"folds: expected a whole number of at least 2, found {folds!r}.")
@@ -90,6 +97,11 @@ def choose_regularization(
         raise LogsError(
             f"choosing by {folds} folds needs at least {2 * folds} episodes, and the log has "
             f"{logs.n_episodes}; give fewer folds, or one choice."
+        )
+    if logs.n_episodes < MIN_EPISODES:
+        raise LogsError(
+            f"choosing by held-out loss takes the spread from whole episodes and needs at least "
+            f"{MIN_EPISODES} of them; the log has {logs.n_episodes}. Give one choice."
         )
     held_out = _divide(logs.n_episodes, folds, jax.random.fold_in(rng_key, 2))
     judge = default_features(logs) or one_hot()
@@ -115,9 +127,18 @@ def choose_regularization(
         )
     losses = losses / len(found.names)
     mean = losses.mean(axis=1)
+    if not np.isfinite(mean).any():
+        raise SettingsError(
+            "features, prior_sd: no choice has a finite held-out loss; rescale the rewards to the "
+            "order of 1, or give other features."
+        )
+    # A choice that could not be fitted is no choice.
+    losses = np.where(np.isfinite(mean)[:, None], losses, np.inf)
+    mean = losses.mean(axis=1)
     best = int(np.argmin(mean))
     difference = losses - losses[best]
-    error = difference.std(axis=1, ddof=1) / np.sqrt(losses.shape[1])
+    finite = np.where(np.isfinite(difference), difference, 0.0)
+    error = finite.std(axis=1, ddof=1) / np.sqrt(losses.shape[1])
     table = tuple(
         Alternative(
             str(each.features),

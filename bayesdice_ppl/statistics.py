@@ -61,13 +61,16 @@ def weighted_distribution(
     Parameters
     ----------
     reward, mass
-        Shape (n,). The masses are scaled to sum to 1.
+        Shape (n,). The masses are scaled to sum to 1; if they sum to nothing (a candidate that
+        visits none of the log), all rewards count alike.
 
     Notes
     -----
     Where masses are negative the cumulative mass falls in places; its values are then sorted
     (monotone rearrangement; Chernozhukov, Fernandez-Val, Galichon, 2010) and kept within [0, 1].
     """
+    if not mass.sum() > 0.0:
+        mass = np.ones_like(mass)
     atoms, code = np.unique(reward, return_inverse=True)
     cumulative = np.cumsum(np.bincount(code.ravel(), mass))
     cumulative = np.sort(cumulative / cumulative[-1])
@@ -276,7 +279,7 @@ def statistic_choice(given: Statistic | str) -> Statistic:
             f"mean_variance(weight), or one made by bd.statistics, found {given!r}."
         )
     takes_number = found[1] in ("cvar", "quantile", "mean_variance")
-    if takes_number != (found[2] is not None):
+    if takes_number != bool(found[2]):
         raise SettingsError(
             f"statistic {found[1]}: expected "
             + ("its number in brackets" if takes_number else "no number")

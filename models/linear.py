@@ -101,9 +101,7 @@ def weight_of(ratio: Float[Array, "*b P"], link: str) -> Float[Array, "*b P"]:
     return ratio + jnp.log(-jnp.expm1(-ratio)) + 1.0 - _SOFTPLUS_OF_ONE
 
 
-def by_ratio(
-    moments: Moments, weights: Float[Array, "*b K"], link: str
-) -> Float[Array, "*b R"]:
+def by_ratio(moments: Moments, weights: Float[Array, "*b K"], link: str) -> Float[Array, "*b R"]:
     """Residual at a value of zero, as the ratio alone makes it.
 
     Parameters

@@ -2,10 +2,11 @@
 
 import jax
 import numpy as np
+import polars as pl
 import pytest
 
 import bayesdice_ppl as bd
-from tests.linear_world import GAMMA, POLICIES, TARGETS, TRUTH, chain_log, chain_value
+from tests.linear_world import GAMMA, POLICIES, TRUTH, chain_log
 
 FEATURES = bd.features.polynomial(2)
 
@@ -140,6 +141,8 @@ def test_what_does_not_fit_is_refused():
         fit_chain(logs, features=bd.features.one_hot())
     with pytest.raises(error, match="does not look at the action"):
         fit_chain(logs, features=bd.features.polynomial(2, of="state"))
+    with pytest.raises(error, match="same whatever the action"):
+        fit_chain(logs, features=bd.features.function(lambda obs, action: np.c_[obs, obs**2]))
     with pytest.raises(error, match="feature map"):
         fit_chain(logs, features="fourier")
     with pytest.raises(error, match="small_sample"):
@@ -156,42 +159,94 @@ def test_what_does_not_fit_is_refused():
 
 
 def test_a_constant_among_the_features_does_not_bind_by_its_rounding():
-    # At gamma = 1 its row is zero but for rounding; the average reward follows from the others.
-    logs = chain_log(12, n_episodes=40, n_steps=15)
-    features = bd.features.polynomial(2)
+    # One state and orthogonal features of two actions, one of them constant: at gamma = 1 its row
+    # is zero but for rounding, and empty cells are counted into by-episode logs.
+    rng = np.random.default_rng(0)
+    action = rng.integers(0, 2, 330)
+    frame = pl.DataFrame(
+        {
+            "episode_id": np.arange(330) // 5,
+            "state": np.zeros(330, dtype=int),
+            "action": action,
+            "reward": np.where(action == 1, 0.1, 0.9) + 0.1 * rng.normal(size=330),
+            "next_state": np.zeros(330, dtype=int),
+        }
+    )
+    logs = bd.Logs.from_dataframe(frame)
+    third = 1.0 / 3.0
+    values = np.array([[[1.0 + third, 1.0], [1.0 + third, -1.0]]])
+    target = {"p": bd.TabularPolicy([[0.25, 0.75]])}
+    given = {"gamma": 1.0, "rng_key": jax.random.key(0), "inference": "exact", "draws": 2}
+    found = bd.fit(
+        logs, target, features=bd.features.table(values, states=[0], actions=[0, 1]), **given
+    )["constant_data"]
+    truth = 0.25 * 0.9 + 0.75 * 0.1
+    sd = found["guide_sd"].item()
+    assert 0.002 < sd < 0.05
+    assert abs(found["guide_mean"].item() - truth) < 4.5 * sd
+
+
+def test_the_surplus_of_episodes_is_the_difference_of_two_variances_by_hand():
+    logs = chain_log(2, n_episodes=30, n_steps=6)
+    prepared = bd.prepare(logs, POLICIES, gamma=GAMMA, features=FEATURES, rng_key=jax.random.key(1))
+    alone = bd.prepare(
+        logs, POLICIES, gamma=GAMMA, features=FEATURES, rng_key=jax.random.key(1),
+        cluster="transition",
+    )  # fmt: skip
+    problem, n, m = prepared.problem, logs.n_transitions, logs.n_episodes
+    for j in range(3):
+        moments = problem.of(j)[0]
+        slope = np.asarray(problem.pilots.slope[j])
+        ratio = np.asarray(problem.pilots.ratio[j])[prepared.cell_of_row]
+        rows = np.asarray(moments.design)[prepared.cell_of_row].copy()
+        rows[:, -1] += logs.reward
+        each = ratio * (rows @ slope)
+        start = np.asarray(moments.initial) @ slope
+        start = start - start.mean()
+        entry = float(problem.pilots.start_weight[j])
+        by_transition = np.mean((each - each.mean()) ** 2) + n / m * entry**2 * np.mean(start**2)
+        psi = np.array(
+            [
+                m / n * np.sum(each[logs.episode == e] - each.mean()) + entry * start[e]
+                for e in range(m)
+            ]
+        )
+        by_episode = n / m * np.mean((psi - psi.mean()) ** 2)
+        gained = problem.pilots.covariance[j][-1, -1] - alone.problem.pilots.covariance[j][-1, -1]
+        assert float(gained) == pytest.approx(max(by_episode - by_transition, 0.0), rel=1e-6)
+        assert float(problem.pilots.degrees_of_freedom[j]) == m - 1
+
+
+def test_states_in_which_nothing_was_done_are_unknown():
+    # Two steps; the second state was never acted in, and everybody goes there.
+    frame = pl.DataFrame(
+        {
+            "state": np.zeros(200, dtype=int),
+            "action": np.arange(200) % 2,
+            "reward": np.arange(200) % 2 + 0.0,
+            "next_state": np.ones(200, dtype=int),
+        }
+    )
+    both = bd.features.product(bd.features.one_hot(of="state"), bd.features.one_hot(of="action"))
     belief = bd.fit(
-        logs,
-        POLICIES,
-        gamma=1.0,
-        rng_key=jax.random.key(0),
-        features=features,
-        inference="exact",
-        draws=2,
-        action_draws=64,
+        bd.Logs.from_dataframe(frame), {"p": bd.TabularPolicy([[0.5, 0.5]] * 2)}, gamma=0.9,
+        rng_key=jax.random.key(0), inference="exact", draws=2, features=both,
+    )  # fmt: skip
+    assert belief["constant_data/lost_mass"].item() > 0.1
+    assert not bd.select(belief, bd.scores.regret(k=1)).recommended
+
+
+def test_one_action_alone_is_refused():
+    logs = bd.Logs.from_dataframe(
+        pl.DataFrame({"obs_0": np.arange(40.0), "action_0": [0.3] * 40, "reward": [0.0, 1.0] * 20})
     )
-    inner = features.build
+    with pytest.raises(bd.errors.LogsError, match="one action only"):
+        bd.fit(logs, POLICIES, gamma=0.0, rng_key=jax.random.key(0))
 
-    class WithoutConstant:
-        sees = features.sees
 
-        def build(self, space, rng_key):
-            built = inner(space, rng_key)
-            return lambda points: built(points)[:, 1:]
-
-    other = bd.fit(
-        logs,
-        POLICIES,
-        gamma=1.0,
-        rng_key=jax.random.key(0),
-        features=WithoutConstant(),
-        inference="exact",
-        draws=2,
-        action_draws=64,
-    )
-    truth = [chain_value(*numbers, 1.0) for numbers in TARGETS.values()]
-    known = belief["constant_data"]
-    assert np.all(np.abs(known["guide_mean"].values - truth) < 4.5 * known["guide_sd"].values)
-    sd = known["guide_sd"].values
-    shift = np.abs(other["constant_data/guide_mean"].values - known["guide_mean"].values)
-    assert np.all(shift < 0.1 * sd)
-    np.testing.assert_allclose(other["constant_data/guide_sd"].values, sd, rtol=0.05)
+def test_the_papers_form_on_features_has_no_student_t():
+    prepared = bd.prepare(
+        chain_log(2, n_episodes=8, n_steps=6), POLICIES, gamma=GAMMA, features=FEATURES,
+        rng_key=jax.random.key(1), preset="paper",
+    )  # fmt: skip
+    assert np.isinf(np.asarray(prepared.problem.pilots.degrees_of_freedom)).all()

@@ -2,6 +2,7 @@
 
 import jax
 import numpy as np
+import polars as pl
 import pytest
 
 import bayesdice_ppl as bd
@@ -203,8 +204,6 @@ def test_what_is_absorbed_earns_nothing_for_ever():
         "terminated": ends,
         "next_state": np.zeros(4000, dtype=int),
     }
-    import polars as pl
-
     logs = bd.Logs.from_dataframe(pl.DataFrame(frame))
     belief = bd.fit(
         logs,
@@ -220,3 +219,86 @@ def test_what_is_absorbed_earns_nothing_for_ever():
     assert abs(draws.mean() - 2.0 / 9.0) < 4 * max(draws.std(), 2e-3)
     assert np.all(belief["posterior/quantile(0.2)"].values == 0.0)
     assert np.all(belief["posterior/quantile(0.5)"].values == 1.0)
+
+
+def absorbing_log():
+    rng = np.random.default_rng(4)
+    ends = rng.random(600) < 0.3
+    action = rng.integers(0, 2, 600)
+    frame = {
+        "episode_id": np.cumsum(np.r_[True, ends[:-1]]),
+        "state": np.zeros(600, dtype=int),
+        "action": action,
+        "reward": np.where(rng.random(600) < 0.3 + 0.4 * action, 1.0, -1.0),
+        "terminated": ends,
+        "next_state": np.zeros(600, dtype=int),
+    }
+    return bd.Logs.from_dataframe(pl.DataFrame(frame))
+
+
+@pytest.mark.parametrize("termination", ["restart", "absorb"])
+@pytest.mark.parametrize(
+    "form",
+    [
+        {"inference": "exact"},
+        {"inference": "exact", "joint": False},
+        {"inference": "exact", "value_constraint": False},
+        {"link": "softplus"},
+        {"link": "softplus", "value_constraint": False},
+    ],
+    ids=str,
+)
+def test_a_list_of_statistics_gives_what_each_gives_alone(termination, form):
+    logs = absorbing_log()
+    policies = {"one": bd.TabularPolicy([[0.8, 0.2]]), "two": bd.TabularPolicy([[0.2, 0.8]])}
+    given = {
+        "gamma": 0.9, "rng_key": jax.random.key(2), "on_termination": termination, "draws": 4000,
+        **form,
+    }  # fmt: skip
+    names = ["quantile(0.14)", "quantile(0.87)", "cvar(0.9)", "mean"]
+    together = bd.fit(logs, policies, statistic=names, **given)
+    for name in names[1:3]:
+        alone = bd.fit(logs, policies, statistic=name, **given)["posterior/value"].values[0]
+        beside = together[f"posterior/{name}"].values[0]
+        # Draws of both are the belief's: means agree within their Monte Carlo error.
+        error = np.sqrt((alone.var(axis=0) + beside.var(axis=0)) / 4000)
+        assert np.all(np.abs(alone.mean(axis=0) - beside.mean(axis=0)) <= 5 * error + 1e-9)
+    mean, tail = (together[f"posterior/{name}"].values[0] for name in ("mean", "cvar(0.9)"))
+    assert tail.std(axis=0).min() > 1e-4
+    # Statistics of one candidate stay together, whatever candidates do.
+    for j in range(2):
+        assert np.corrcoef(mean[:, j], tail[:, j])[0, 1] > 0.4
+    if form.get("joint") is False:
+        assert abs(np.corrcoef(mean[:, 0], tail[:, 1])[0, 1]) < 5 / np.sqrt(4000)
+
+
+def test_a_candidate_that_visits_none_of_the_log_has_its_rewards():
+    found = weighted_distribution(REWARD, np.zeros(400))
+    assert found.mean() == pytest.approx(REWARD.mean())
+
+
+def test_tails_of_which_the_log_holds_nothing_are_said(bandit_log):
+    belief = fit(bandit_log, "cvar(0.001)", draws=10)
+    assert "effective transitions; beyond" in belief.attrs["support_warnings"]
+    assert not bd.select(belief, bd.scores.regret(k=1)).recommended
+    assert "beyond" not in fit(bandit_log, "cvar(0.5)", draws=10).attrs["support_warnings"]
+
+
+def test_the_command_ranks_by_a_statistic(tmp_path, monkeypatch, capsys, bandit_log):
+    import sys
+
+    from bayesdice_ppl import cli
+
+    logs, policies = bandit_log
+    logs.to_dataframe().write_csv(tmp_path / "logs.csv")
+    bd.Policies(policies).to_dataframe().write_csv(tmp_path / "candidates.csv")
+    arguments = [
+        "select", tmp_path / "logs.csv", "--policies", tmp_path / "candidates.csv", "--gamma", 0.9,
+        "--inference", "exact", "--seed", 1, "--statistic", "cvar(0.5)", "-o", tmp_path / "out",
+    ]  # fmt: skip
+    monkeypatch.setattr(sys, "argv", ["bayesdice", *map(str, arguments)])
+    with pytest.raises(SystemExit) as stopped:
+        cli.main()
+    assert stopped.value.code in (0, None, 3), capsys.readouterr().err
+    belief = bd.load_belief(tmp_path / "out" / "belief.nc")
+    assert "cvar(0.5)" in belief.attrs["settings"]

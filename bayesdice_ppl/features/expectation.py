@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple, final
 
 import numpy as np
-from jaxtyping import Bool, Float, PRNGKeyArray
+from jaxtyping import Bool, Float, Int, PRNGKeyArray
 
 from bayesdice_ppl.errors import PoliciesError, SettingsError
 from bayesdice_ppl.features.maps import FeatureMap, Points
@@ -131,7 +131,7 @@ class SampledActions(NamedTuple):
     """
 
     action: Float[np.ndarray, "N L S2 q"]
-    rows: Float[np.ndarray, " S2"]
+    rows: Int[np.ndarray, " S2"]
     group: tuple[int, ...]
 
 

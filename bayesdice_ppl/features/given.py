@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float, Int, PRNGKeyArray
 
 from bayesdice_ppl.errors import SettingsError
-from bayesdice_ppl.features.maps import Points, Space
+from bayesdice_ppl.features.maps import Points, Space, unit_size
 
 
 @final
@@ -19,7 +19,7 @@ class TableMap(NamedTuple):
     Attributes
     ----------
     values
-        Shape (S, A, d) in the user's order.
+        Shape (S, A, d) in the user's order, each feature divided by its size over the log.
     state_row, action_row
         Where the log's codes stand in it, shapes (S',) and (A',).
     """
@@ -66,7 +66,8 @@ class Table:
                     f"space holds ({len(missing)} missing); add its features."
                 )
             rows.append(np.array([where[label] for label in labels.tolist()]))
-        return TableMap(self.values, *rows)
+        plain = TableMap(self.values, *rows)
+        return plain._replace(values=self.values / unit_size(plain(space.points)))
 
     def __str__(self) -> str:
         return "table({} states, {} actions, {} features)".format(*self.values.shape)
@@ -82,10 +83,13 @@ class FunctionMap(NamedTuple):
         (obs, action) -> (b, d).
     space
         The labels that it is called with.
+    size
+        By which each feature is divided, shape (d,): its root mean square over the log.
     """
 
     function: Callable[[Any, Any], Any]
     space: Space
+    size: Float[np.ndarray, " d"] | None = None
 
     def __call__(self, points: Points) -> Float[np.ndarray, "b d"]:
         """Features of points."""
@@ -107,7 +111,14 @@ class FunctionMap(NamedTuple):
             )
         if not np.isfinite(table).all():
             raise SettingsError("features.function: gave a number that is not finite.")
-        return table
+        if self.size is None:
+            return table
+        if table.shape[1] != len(self.size):
+            raise SettingsError(
+                f"features.function: gave {len(self.size)} features for some points and "
+                f"{table.shape[1]} for others."
+            )
+        return table / self.size
 
 
 @final
@@ -125,15 +136,16 @@ class Function:
         return frozenset(("state", "action"))
 
     def build(self, space: Space, rng_key: PRNGKeyArray | None) -> FunctionMap:
-        """Wrap the function."""
-        return FunctionMap(self.call, space)
+        """Wrap the function, and take its features' sizes over the log."""
+        plain = FunctionMap(self.call, space)
+        return plain._replace(size=unit_size(plain(space.points)))
 
     def __str__(self) -> str:
         return f"function({getattr(self.call, '__name__', type(self.call).__name__)})"
 
 
 def table(values: Any, *, states: Sequence[Any], actions: Sequence[Any]) -> Table:
-    """Features of labels by table.
+    """Features of labels by table, each divided by its root mean square over the log.
 
     Parameters
     ----------
@@ -169,7 +181,7 @@ def table(values: Any, *, states: Sequence[Any], actions: Sequence[Any]) -> Tabl
 
 
 def function(call: Callable[[Any, Any], Any]) -> Function:
-    """Features by a function of observations and actions.
+    """Features by a function, each divided by its root mean square over the log.
 
     Parameters
     ----------

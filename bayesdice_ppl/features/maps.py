@@ -128,6 +128,15 @@ def numbers(points: Points, of: str, name: str) -> Float[np.ndarray, "b p"]:
     return np.concatenate(found, axis=1)
 
 
+def _check_size(size: Float[np.ndarray, " d"], what: str) -> None:
+    if not np.isfinite(size).all():
+        place = int(np.flatnonzero(~np.isfinite(size))[0])
+        raise SettingsError(
+            f"features: {what} {place} (counted from 0) is too large for double precision; give it "
+            "in other units."
+        )
+
+
 class Scale(NamedTuple):
     """Centers and scales of the logged numbers, each of shape (p,)."""
 
@@ -139,7 +148,21 @@ class Scale(NamedTuple):
         return (values - self.center) / self.sd
 
 
+def unit_size(values: Float[np.ndarray, "b d"]) -> Float[np.ndarray, " d"]:
+    """Root mean square of each feature over the log, 1 where it is zero throughout.
+
+    Features on very different scales would have very different priors, and the small ones would be
+    taken for rounding.
+    """
+    with np.errstate(over="ignore"):
+        size = np.sqrt(np.mean(values**2, axis=0))
+    _check_size(size, "feature")
+    return np.where(size > 0.0, size, 1.0)
+
+
 def scale_of(values: Float[np.ndarray, "b p"]) -> Scale:
     """Scale of the logged numbers; one that never varies keeps its own units."""
-    sd = values.std(axis=0)
+    with np.errstate(over="ignore", invalid="ignore"):
+        sd = values.std(axis=0)
+    _check_size(sd, "number")
     return Scale(values.mean(axis=0), np.where(sd > 0.0, sd, 1.0))

@@ -19,6 +19,7 @@ from bayesdice_ppl.features.maps import (
     numbers,
     parts_of,
     scale_of,
+    unit_size,
 )
 
 MOST = 5000
@@ -37,11 +38,14 @@ class PolynomialMap(NamedTuple):
         Of the logged numbers.
     powers
         Exponent of each number in each feature, shape (d, p).
+    size
+        By which each feature is divided, shape (d,): its root mean square over the log.
     """
 
     of: str
     scale: Scale
     powers: Int[np.ndarray, "d p"]
+    size: Float[np.ndarray, " d"]
 
     def __call__(self, points: Points) -> Float[np.ndarray, "b d"]:
         """Features of points."""
@@ -51,7 +55,7 @@ class PolynomialMap(NamedTuple):
             # A table of powers of one number, looked up for all features at once.
             table = values[:, j, None] ** np.arange(power.max(initial=0) + 1)
             result *= table[:, power]
-        return result
+        return result / self.size
 
 
 @final
@@ -82,9 +86,9 @@ class Polynomial(NamedTuple):
             for chosen in combinations_with_replacement(range(p), total)
             if total
         ]
-        return PolynomialMap(
-            self.of, scale_of(values), np.array([np.zeros(p, dtype=np.int64), *powers])
-        )
+        table = np.array([np.zeros(p, dtype=np.int64), *powers])
+        plain = PolynomialMap(self.of, scale_of(values), table, np.ones(len(table)))
+        return plain._replace(size=unit_size(plain(space.points)))
 
     def __str__(self) -> str:
         return f"polynomial({self.degree}, of={self.of!r})"

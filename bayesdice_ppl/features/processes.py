@@ -87,7 +87,8 @@ class Process(NamedTuple):
         return ProcessMap(self.of, scale, nystrom(self.kernel, inducing))
 
     def __str__(self) -> str:
-        return f"gaussian_process({self.kernel}, n_inducing={self.n_inducing}, of={self.of!r})"
+        kernel = getattr(self.kernel, "__name__", str(self.kernel))
+        return f"gaussian_process({kernel}, n_inducing={self.n_inducing}, of={self.of!r})"
 
 
 def inducing_points(
@@ -108,7 +109,25 @@ def inducing_points(
 
     with jax.enable_x64(True):
         points = jnp.asarray(places)
-        gram = np.array(kernel(points, points), dtype=np.float64)
+        try:
+            gram = np.array(kernel(points, points), dtype=np.float64)
+        except (TypeError, ValueError) as cause:
+            raise SettingsError(
+                f"gaussian_process: the kernel failed on points of {places.shape[1]} numbers: "
+                f"{str(cause).splitlines()[0]}"
+            ) from cause
+    expected = (len(places), len(places))
+    if gram.shape != expected or not np.isfinite(gram).all():
+        raise SettingsError(
+            f"gaussian_process: expected a kernel that gives finite numbers of shape {expected}, "
+            f"found shape {gram.shape}"
+            + ("." if np.isfinite(gram).all() else " with some that are not finite.")
+        )
+    size = gram.diagonal().max()
+    if not size > 0.0 or gram.diagonal().min() < 0.0 or np.abs(gram - gram.T).max() > 1e-8 * size:
+        raise SettingsError(
+            "gaussian_process: expected a covariance, symmetric and with positive variances."
+        )
     # Each step of Cholesky with pivoting takes the point of which least is known so far.
     _, order, rank, _ = dpstrf(gram, lower=1, tol=1e-12 * gram.diagonal().max())
     return np.sort(order[: min(rank, n_inducing)] - 1)

@@ -46,7 +46,7 @@ class Draws(NamedTuple):
 
     value: Float[np.ndarray, "S N"]
     loss: Float[np.ndarray, "S N"]
-    weights: Float[np.ndarray, "S N P"]
+    weights: Float[np.ndarray, "S N K"]
     correlation: Float[np.ndarray, "N N"]
     normalization: Float[np.ndarray, "S N"] | None = None
 
@@ -91,10 +91,13 @@ def draw(
         )
         value, loss, weight = (np.asarray(array) for array in found[:3])
         own = None if found[3] is None else np.asarray(found[3])
-        if not settings.joint:
+        n_statistics = len(settings.statistics)
+        if not settings.joint and n_statistics == 1:
             return Draws(value, loss, weight, np.eye(n_policies), own)
         # One column of the copula for each distinct candidate: equal ones share it exactly.
         first, copy = candidates.copies(problem.rewards)
+        if not settings.joint:
+            first = copy = np.arange(n_policies)
         covariance = _influence_covariance(
             problem.cells,
             problem.pilots,
@@ -103,6 +106,10 @@ def draw(
             small_sample=settings.small_sample,
         )
         correlation = correlation_matrix(np.asarray(covariance))
+        if not settings.joint:
+            # The paper's product is over candidates: the statistics of one belong together.
+            candidate = np.arange(n_policies) % (n_policies // n_statistics)
+            correlation = np.where(candidate[:, None] == candidate, correlation, 0.0)
         distinct = correlation[np.ix_(first, first)]
         ranks = joint_ranks(distinct, len(value), key_ranks)[:, copy]
     # Copies differ by rounding, which a strict comparison of draws would take for a difference.

@@ -88,7 +88,8 @@ class Candidates(NamedTuple):
         table = self.target if self.at_state is None else self.at_state
         rows = [np.ascontiguousarray(row).tobytes() for row in np.asarray(table)]
         if rewards is not None:
-            counted = (np.ascontiguousarray(row).tobytes() for row in rewards.by_row)
+            whole = np.column_stack([rewards.by_row, rewards.absorbed])
+            counted = (np.ascontiguousarray(row).tobytes() for row in whole)
             rows = [row + more for row, more in zip(rows, counted, strict=True)]
         # Sorted, so that the order in which candidates are given does not matter.
         place = {row: i for i, row in enumerate(sorted(set(rows)))}

@@ -45,6 +45,25 @@ def keep_episodes(cells: Cells, kept: Bool[Array, " m"]) -> Cells:
     )
 
 
+def over_counted_pairs(cells: Cells, candidate: Candidates) -> Candidates:
+    """One candidate renormalized over the pairs that this part of the log holds.
+
+    Inflow to a pair that is not there could not be balanced; with features other than one-hot there
+    is nothing to renormalize.
+    """
+    if candidate.target is None:
+        return candidate
+    target = jnp.asarray(candidate.target)
+    visits = jax.ops.segment_sum(cells.count, cells.pair, num_segments=target.shape[0])
+    here = target * (visits > 0.0)
+    total = jnp.zeros(candidate.kept.shape[0], here.dtype).at[cells.pair_state].add(here)
+    share = total[cells.pair_state]
+    return candidate._replace(
+        target=jnp.where(share > 0.0, here / jnp.where(share > 0.0, share, 1.0), 0.0),
+        active=jnp.asarray(candidate.active) * (visits > 0.0),
+    )
+
+
 @partial(jax.jit, static_argnames="settings")
 def fit_folds(
     cells: Cells,
@@ -74,6 +93,7 @@ def fit_folds(
     def one(given: tuple[Array, Candidates]) -> tuple[Array, Array]:
         episodes, candidate = given
         part = keep_episodes(cells, episodes)
+        candidate = over_counted_pairs(part, candidate)
         moments = build_moments(part, state_features(part, candidate), settings)
         pilot = run_pilot(part, moments, settings, small_sample=False)
         mean = exact_posterior(moments, pilot.covariance, part.n_transitions).mean

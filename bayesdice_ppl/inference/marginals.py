@@ -56,7 +56,8 @@ def value_marginals(
     price
         lambda / epsilon of each entry.
     settings
-        The fit's settings. Penalties that have no closed form are taken as the Mahalanobis one.
+        The fit's settings. Penalties that have no closed form are taken as the Mahalanobis one,
+        and the normalization as one of the rows.
     """
     squared = settings.penalty == penalties.squared()
     with jax.enable_x64(True):

@@ -277,6 +277,8 @@ def _by_episode(problem: Problem) -> bool:
 
 def _check(problem: Problem) -> None:
     """Refuse what the stacked Gaussian is not the posterior of."""
+    if problem.cells.basis is not None:
+        raise SettingsError("features: the one model of all candidates needs one-hot ones.")
     if problem.rewards is not None or problem.constraint.auxiliary is not None:
         raise SettingsError(
             "the one model of all candidates is about the plain mean, with the normalization as "

@@ -41,7 +41,8 @@ class Pilot(NamedTuple):
     start_weight
         Mass that enters by the initial states per step, c0, scalar.
     degrees_of_freedom
-        Of the Student t from which values are drawn; infinite without the small-sample rule.
+        Of the Student t from which values are drawn: by the small-sample rule, m - 1 for other
+        features with episodes as the unit, else infinite.
     """
 
     mean: Float[Array, " K"]

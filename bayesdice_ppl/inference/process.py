@@ -127,6 +127,14 @@ def process_posterior(
     for name, number, least in (("price", price, 1e-300), ("ridge", ridge, 0.0)):
         if not (np.isfinite(number) and number >= least):
             raise SettingsError(f"{name}: expected a positive number, found {number!r}.")
+    if episode is not None:
+        episode = np.asarray(episode)
+        n, m = len(moments.reward), len(moments.initial)
+        if episode.shape != (n,) or episode.min() < 0 or episode.max() >= m:
+            raise SettingsError(
+                f"episode: expected {n} numbers from 0 to {m - 1}, one for each transition, found "
+                f"shape {episode.shape} from {episode.min()} to {episode.max()}."
+            )
     added = ridge / moments.n_transitions
     with jax.enable_x64(True):
         found = _posterior(moments, float(price), episode, added, penalty, value_constraint)

@@ -220,7 +220,8 @@ def make_settings(*, gamma: float, preset: str | None = None, **given: Any) -> F
             "features: expected a feature map such as bd.features.fourier(200), found "
             f"{chosen['features']!r}."
         )
-    if chosen.get("features", one_hot()) != one_hot():
+    in_sigma = chosen.get("penalty", penalties.mahalanobis()) == penalties.mahalanobis()
+    if chosen.get("features", one_hot()) != one_hot() and in_sigma:
         # Elsewhere a residual is correlated within an episode, for want of the action value.
         chosen.setdefault("cluster", "episode")
     settings = FitSettings(gamma=float(gamma), preset=preset, **chosen)

@@ -199,8 +199,12 @@ def build_moments(cells: Cells, features: StateFeatures, settings: MomentSetting
         columns = [gamma * following - here]
         # At gamma = 1 a constant says nothing; what rounding leaves of its row would be scaled up
         # and bind.
-        size = jnp.max(jnp.abs(here), axis=0) + jnp.max(jnp.abs(following), axis=0)
-        says = jnp.max(jnp.abs(columns[0]), axis=0) > ROUNDING * size
+        counted = (cells.count > 0.0)[:, None]
+        size, left = (
+            jnp.max(jnp.abs(values) * counted, axis=0)
+            for values in (jnp.abs(here) + jnp.abs(following), columns[0])
+        )
+        says = left > ROUNDING * size
         columns = [columns[0] * says]
         phi0bar = phi0bar * says
         phi0 = phi0 * says

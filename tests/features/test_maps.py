@@ -32,8 +32,9 @@ def test_polynomial_is_all_monomials_up_to_its_degree():
         if sum(power) <= 3
     ]
     assert found.shape == (200, 20)
-    order = np.lexsort(found[:3])
     other = np.array(expected).T
+    other = other / np.sqrt(np.mean(other**2, axis=0))
+    order = np.lexsort(found[:3])
     np.testing.assert_allclose(
         found[:, order], other[:, np.lexsort(other[:3])], rtol=1e-10, atol=1e-12
     )
@@ -86,15 +87,16 @@ def test_a_table_is_looked_up_by_label_and_a_function_is_given_labels():
     table = bd.features.table(values, states=["z", "y", "x"], actions=[20, 10])
     found = table.build(LABEL_SPACE, None)(LABELS)
     expected = values[2 - LABELS.state, 1 - LABELS.action]
-    np.testing.assert_array_equal(found, expected)
+    expected = expected / np.sqrt(np.mean(expected**2, axis=0))
+    np.testing.assert_allclose(found, expected, rtol=1e-14)
 
     def look(obs, action):
         return np.array(
             [values["zyx".index(s), [20, 10].index(a)] for s, a in zip(obs, action, strict=True)]
         )
 
-    np.testing.assert_array_equal(
-        bd.features.function(look).build(LABEL_SPACE, None)(LABELS), expected
+    np.testing.assert_allclose(
+        bd.features.function(look).build(LABEL_SPACE, None)(LABELS), expected, rtol=1e-14
     )
 
 
@@ -153,9 +155,38 @@ def test_maps_that_do_not_fit_the_log_are_refused(choice, space, message):
     ],
 )
 def test_functions_that_answer_wrongly_are_refused(answer, message):
-    built = bd.features.function(answer).build(VECTOR_SPACE, None)
     with pytest.raises(bd.errors.SettingsError, match=message):
-        built(VECTORS)
+        bd.features.function(answer).build(VECTOR_SPACE, None)
+
+
+def test_the_size_of_a_users_features_does_not_matter():
+    plain = bd.features.function(lambda obs, action: np.c_[obs, action])
+    other = bd.features.function(lambda obs, action: np.c_[obs * [1.0, 1e6], action * 1e-5])
+    np.testing.assert_allclose(
+        plain.build(VECTOR_SPACE, None)(VECTORS), other.build(VECTOR_SPACE, None)(VECTORS)
+    )
+    huge = bd.features.function(lambda obs, action: np.c_[obs, action * 1e200])
+    with pytest.raises(bd.errors.SettingsError, match="feature 2"):
+        huge.build(VECTOR_SPACE, None)
+    uneven = bd.features.function(lambda obs, action: np.ones((len(obs), len(obs) % 7 + 1)))
+    built = uneven.build(VECTOR_SPACE, None)
+    with pytest.raises(bd.errors.SettingsError, match="for some points"):
+        built(Points(VECTORS.state[:9], VECTORS.action[:9]))
+
+
+@pytest.mark.parametrize(
+    ("kernel", "message"),
+    [
+        (lambda x, y: np.nan * (x @ y.T), "finite"),
+        (lambda x, y: -(x @ y.T), "covariance"),
+        (lambda x, y: x @ y.T + 5.0 * x[:, :1], "covariance"),
+        (lambda x, y: (x @ y.T)[:3], "shape"),
+        (bd.features.kernels.squared_exponential((1.0, 2.0)), "failed"),
+    ],
+)
+def test_kernels_that_are_none_are_refused(kernel, message):
+    with pytest.raises(bd.errors.SettingsError, match=message):
+        bd.features.gaussian_process(kernel).build(VECTOR_SPACE, None)
 
 
 def test_random_features_need_a_key():
