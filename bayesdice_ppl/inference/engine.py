@@ -70,10 +70,10 @@ class Candidates(NamedTuple):
         With features other than one-hot those of each state, shape (N, S, d).
     """
 
-    target: Float[np.ndarray, "N P"] | None
-    active: Float[np.ndarray, "N K"]
-    kept: Float[np.ndarray, "N S"]
-    at_state: Float[np.ndarray, "N S d"] | None = None
+    target: Float[Any, "N P"] | None
+    active: Float[Any, "N K"]
+    kept: Float[Any, "N S"]
+    at_state: Float[Any, "N S d"] | None = None
 
     def copies(
         self, rewards: TransformedRewards | None = None
