@@ -41,6 +41,7 @@ from bayesdice_ppl.cli_options import (
     make_score,
     parse_actions,
     parse_columns,
+    parse_statistics,
 )
 from bayesdice_ppl.errors import BayesDiceError, OutputError, SettingsError
 
@@ -109,7 +110,7 @@ def select(
         penalty=penalty,
         surrogate=surrogate,
         link=link,
-        statistic=statistic,
+        statistic=parse_statistics(statistic),
         on_termination=on_termination,
         cluster=cluster,
         joint=joint,
@@ -160,7 +161,7 @@ def fit(
         penalty=penalty,
         surrogate=surrogate,
         link=link,
-        statistic=statistic,
+        statistic=parse_statistics(statistic),
         on_termination=on_termination,
         cluster=cluster,
         joint=joint,
@@ -178,6 +179,10 @@ def rank(
     belief: Annotated[Path, typer.Argument(help="A belief, from bayesdice fit or select.")],
     score: ScoreOption = "regret",
     top: TopOption = 1,
+    statistic: Annotated[
+        str | None,
+        typer.Option(help="Which of several statistics that the belief was fitted with."),
+    ] = None,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="Also write the ranking, a .json file.")
     ] = None,
@@ -193,7 +198,7 @@ def rank(
     if output is not None:
         check_file(output, overwrite=overwrite, inputs=(belief,))
     loaded = load_belief(belief)
-    selection = select_ranking(loaded, chosen)
+    selection = select_ranking(loaded, chosen, statistic=statistic or "value")
     show_selection(make_console(), selection)
     if output is not None:
         write_json(_ranking(selection, loaded, {"belief": belief.name}), output)

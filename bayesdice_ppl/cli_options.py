@@ -67,7 +67,7 @@ StatisticOption = Annotated[
     str | None,
     typer.Option(
         help="What a value is: mean, cvar(0.1), quantile(0.1), variance, mean_variance(0.5) of "
-        "the reward of a step."
+        "the reward of a step; of several, between commas, the first."
     ),
 ]
 PresetOption = Annotated[str | None, typer.Option(help="paper: the paper's own form.")]
@@ -130,3 +130,8 @@ def parse_actions(text: str | None) -> list[Any] | None:
         return [int(label) for label in labels]
     except ValueError:
         return labels
+
+
+def parse_statistics(text: str | None) -> list[str] | None:
+    """Statistics from ``cvar(0.1),mean``, or None."""
+    return None if text is None else [part.strip() for part in text.split(",")]

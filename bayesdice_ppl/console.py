@@ -26,7 +26,12 @@ def make_console(*, stderr: bool = False) -> Console:
 
 def show_selection(console: Console, selection: Selection) -> None:
     """Print the table, the remarks and one sentence that answers the question."""
-    table = _compact(f"Value of each candidate (reward per step), ranked by {selection.score}")
+    what = (
+        "Value of each candidate (reward per step)"
+        if selection.statistic == "mean"
+        else f"{selection.statistic} of each candidate's reward in a step, higher is better"
+    )
+    table = _compact(escape(f"{what}, ranked by {selection.score}"))
     table.add_column("#", justify="right")
     names = selection.table["policy"].to_list()
     table.add_column("policy", min_width=min(max(map(len, names)), 24) + 2, overflow="fold")

@@ -294,7 +294,8 @@ def test_the_command_ranks_by_a_statistic(tmp_path, monkeypatch, capsys, bandit_
     bd.Policies(policies).to_dataframe().write_csv(tmp_path / "candidates.csv")
     arguments = [
         "select", tmp_path / "logs.csv", "--policies", tmp_path / "candidates.csv", "--gamma", 0.9,
-        "--inference", "exact", "--seed", 1, "--statistic", "cvar(0.5)", "-o", tmp_path / "out",
+        "--inference", "exact", "--seed", 1, "--statistic", "cvar(0.5),mean",
+        "-o", tmp_path / "out",
     ]  # fmt: skip
     monkeypatch.setattr(sys, "argv", ["bayesdice", *map(str, arguments)])
     with pytest.raises(SystemExit) as stopped:
@@ -302,3 +303,10 @@ def test_the_command_ranks_by_a_statistic(tmp_path, monkeypatch, capsys, bandit_
     assert stopped.value.code in (0, None, 3), capsys.readouterr().err
     belief = bd.load_belief(tmp_path / "out" / "belief.nc")
     assert "cvar(0.5)" in belief.attrs["settings"]
+    assert "cvar(0.5) of each candidate's reward" in " ".join(capsys.readouterr().out.split())
+    arguments = ["rank", tmp_path / "out" / "belief.nc", "--statistic", "mean"]
+    monkeypatch.setattr(sys, "argv", ["bayesdice", *map(str, arguments)])
+    with pytest.raises(SystemExit) as stopped:
+        cli.main()
+    assert stopped.value.code in (0, None, 3)
+    assert "reward per step" in " ".join(capsys.readouterr().out.split())

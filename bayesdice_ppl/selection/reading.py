@@ -35,6 +35,18 @@ class Draws(NamedTuple):
     values: Float[np.ndarray, "chain draw N"]
 
 
+def read_statistic(belief: "xr.DataTree", variable: str) -> str:
+    """What a variable of the posterior is: its name, or for `value` the first statistic fitted."""
+    if variable != "value":
+        return variable
+    settings = belief.attrs.get("settings", "{}")
+    try:
+        found = json.loads(settings).get("statistics", ["mean"])
+    except (TypeError, ValueError, AttributeError):
+        return "mean"
+    return str(found[0]) if found else "mean"
+
+
 def read_draws(belief: "xr.DataTree", statistic: str = "value") -> Draws:
     """Take the draws of the policy values out of a belief.
 

@@ -20,6 +20,7 @@ from bayesdice_ppl.selection.reading import (
     SUPPORT_VARIABLES,
     SupportWarning,
     read_draws,
+    read_statistic,
     read_support,
     read_warnings,
 )
@@ -69,6 +70,8 @@ class Selection:
     support : dict
         For each name the support figures that the belief has: `moved_mass`, `lost_mass`,
         `effective_sample_size`.
+    statistic : str
+        What the values are: `"mean"`, or another statistic of the reward of a step.
     """
 
     order: list[str]
@@ -84,6 +87,7 @@ class Selection:
     warnings: list[str]
     notes: list[str]
     support: dict[str, dict[str, float]]
+    statistic: str = "mean"
 
     @property
     def answer(self) -> str:
@@ -115,6 +119,7 @@ class Selection:
             "expected_loss": self.expected_loss,
             "loss_standard_error": self.loss_standard_error,
             "score": self.score,
+            "statistic": self.statistic,
             "k": self.k,
             "n_draws": self.n_draws,
             "recommended": self.recommended,
@@ -247,6 +252,7 @@ def select(
         warnings=[warning.sentence for warning in warned],
         notes=_notes(support_warnings, support),
         support=support,
+        statistic=read_statistic(belief, str(statistic)),
     )
 
 
