@@ -2,6 +2,7 @@
 
 import jax
 import numpy as np
+import pytest
 
 import bayesdice_ppl as bd
 from tests.linear_world import GAMMA, POLICIES, TRUTH, chain_log
@@ -9,6 +10,7 @@ from tests.linear_world import GAMMA, POLICIES, TRUTH, chain_log
 KERNEL = bd.features.kernels.squared_exponential(1.5)
 
 
+@pytest.mark.slow
 def test_a_process_covers_the_values_of_the_linear_world():
     inside = []
     for seed in range(30):

@@ -243,8 +243,8 @@ def absorbing_log():
         {"inference": "exact"},
         {"inference": "exact", "joint": False},
         {"inference": "exact", "value_constraint": False},
-        {"link": "softplus"},
-        {"link": "softplus", "value_constraint": False},
+        pytest.param({"link": "softplus"}, marks=pytest.mark.slow),
+        pytest.param({"link": "softplus", "value_constraint": False}, marks=pytest.mark.slow),
     ],
     ids=str,
 )

@@ -241,6 +241,7 @@ def bandit():
     return np.array([0.2, 0.5, 0.8]), np.array([0.5, 0.3, 0.2]), np.array(tables)
 
 
+@pytest.mark.slow
 def test_values_of_a_bandit_err_together_over_repeated_logs_as_claimed():
     arms, pulled, tables = bandit()
     policies = bd.Policies({f"p{j}": bd.TabularPolicy(t[None]) for j, t in enumerate(tables)})
@@ -256,6 +257,7 @@ def test_values_of_a_bandit_err_together_over_repeated_logs_as_claimed():
     np.testing.assert_allclose(correlations.mean(axis=0), expected, atol=0.01)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [30, 60])
 def test_small_sample_rule_brings_the_copula_closer_to_repeated_small_logs(n):
     """Mean error of the mean correlation over 300 logs: 0.114 to 0.059 at n = 30, 0.057 to 0.045
@@ -282,6 +284,7 @@ def test_small_sample_rule_brings_the_copula_closer_to_repeated_small_logs(n):
     assert mean_error[True] < mean_error[False]
 
 
+@pytest.mark.slow
 def test_values_of_a_garnet_err_together_over_repeated_logs_as_claimed():
     # All transitions that can be seen are seen in every log, so that one compilation serves all.
     env = envs.Garnet(3, 2, 2, seed=2)
