@@ -1,5 +1,6 @@
 """Oracles that several test files hold the library against: plain loops over transitions."""
 
+from pathlib import Path
 from types import SimpleNamespace
 
 import jax
@@ -15,6 +16,19 @@ from bayesdice_ppl.preparation import prepare_fit
 # The same examples in every run: a failure is one of the code and never of the day.
 settings.register_profile("fixed", derandomize=True)
 settings.load_profile("fixed")
+
+
+MOST_MAPS = 20_000
+"""Memory maps of one process past which compiled functions are forgotten; Linux allows 65,530."""
+
+
+@pytest.fixture(autouse=True, scope="module")
+def forget_compiled_functions():
+    """Each compiled function holds a few memory maps, of which thousands of tests need too many."""
+    yield
+    maps = Path("/proc/self/maps")
+    if maps.exists() and len(maps.read_text().splitlines()) > MOST_MAPS:
+        jax.clear_caches()
 
 
 class PlainProblem:
