@@ -11,6 +11,9 @@ from benchmarks import garnet
 from benchmarks.garnet import KINDS, SEED, setting_of, summarize
 from benchmarks.trials import Believed, run_worlds
 
+# Minutes in all: run by make test-slow.
+pytestmark = pytest.mark.slow
+
 # Half of the rows differ from another one in their numbers alone, and a fit takes its time.
 OFTEN = ("discounted", "absorbing terminations", "restarting terminations, undiscounted")
 MARKED = [

@@ -11,6 +11,9 @@ from bayesdice_ppl.inference.copula import correlation_matrix, influence_covaria
 from bayesdice_ppl.preparation import prepare
 from bayesdice_ppl.simulation import make_world
 
+# Minutes in all: run by make test-slow.
+pytestmark = pytest.mark.slow
+
 CLUSTERS = ("transition", "episode")
 
 

@@ -20,6 +20,9 @@ from bayesdice_ppl.inference import exact_posterior
 from bayesdice_ppl.inference.process import predict_ratio, process_covariance, process_posterior
 from bayesdice_ppl.moments.process import PolicyPoints, process_moments
 
+# Minutes in all: run by make test-slow.
+pytestmark = pytest.mark.slow
+
 # --- Oracles -------------------------------------------------------------------------------------
 
 
