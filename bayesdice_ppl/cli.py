@@ -428,8 +428,7 @@ def _select(
     # Figures go to a file: no window, whatever the machine has.
     os.environ.setdefault("MPLBACKEND", "Agg")
     console = make_console()
-    given = {"statistics" if name == "statistic" else name: v for name, v in settings.items()}
-    make_settings(**given)
+    make_settings(**settings)
     with staged_folder(output, overwrite=overwrite) as scratch:
         show_logs(console, logs)
         belief = _fit(logs, policies, seed, **settings)

@@ -114,7 +114,7 @@ def invert_quantiles(
         # The value follows from the ratio's link, of which the Gaussian knows nothing.
         mean, sd = value.mean(axis=0), value.std(axis=0, ddof=1)
         df = np.full_like(df, np.inf)
-    for t, statistic in enumerate(prepared.settings.statistics):
+    for t, statistic in enumerate(prepared.settings.statistic):
         if statistic.name != "quantile":
             continue
         part = slice(t * n_policies, (t + 1) * n_policies)
@@ -132,7 +132,7 @@ def invert_quantiles(
 
 def by_statistic(prepared: Prepared, drawn: Draws) -> dict[str, Float[np.ndarray, "S N"]]:
     """Draws of each statistic under its own name; nothing where there is only one."""
-    statistics, n = prepared.settings.statistics, len(prepared.names)
+    statistics, n = prepared.settings.statistic, len(prepared.names)
     if len(statistics) == 1:
         return {}
     return {
@@ -147,7 +147,7 @@ def warnings_of_others(
     """What the engine has to say against the statistics after the first."""
     n, found = len(prepared.names), []
     df = np.asarray(problem.pilots.degrees_of_freedom)
-    for t, statistic in enumerate(prepared.settings.statistics[1:], start=1):
+    for t, statistic in enumerate(prepared.settings.statistic[1:], start=1):
         part = slice(t * n, (t + 1) * n)
         here: Solution = jax.tree.map(lambda x, part=part: x[part], solution)
         found += [

@@ -209,7 +209,7 @@ def fit(
         epsilon=epsilon,
         xi=xi,
         normalization=normalization,
-        statistics=statistic,
+        statistic=statistic,
         value_prior_sd=value_prior_sd,
         draws=draws,
         svi=svi,
@@ -224,11 +224,11 @@ def fit(
     if len(choices) > 1:
         settings, table = choose_regularization(logs, policies, choices, rng_key, folds=folds)
     prepared = prepare_fit(logs, policies, settings, rng_key)
-    plain = settings.statistics == (statistics.mean(),)
+    plain = settings.statistic == (statistics.mean(),)
     if plain:
         problem, candidates, names = prepared.problem, prepared.candidates, prepared.names
     else:
-        entries = count_statistics(prepared, settings.statistics)
+        entries = count_statistics(prepared, settings.statistic)
         problem, candidates, names = entries.problem, entries.candidates, entries.names
     keys = split_key(rng_key)
     if settings.lam == "search":
@@ -275,7 +275,7 @@ def _lay_out(
     mean = np.asarray(solution.posterior.mean)
     sd = np.sqrt(np.sum(np.asarray(solution.posterior.factor)[:, -1] ** 2, axis=-1))
     mean = mean[:, -1]
-    statistic = settings.statistics[0]
+    statistic = settings.statistic[0]
     implied = settings.link != "identity" and not settings.value_constraint
     if implied or statistic.name == "quantile":
         mean, sd = drawn.value.mean(axis=0), drawn.value.std(axis=0, ddof=1)
@@ -292,7 +292,7 @@ def _lay_out(
             warnings += moved_shift(names, support.moved_mass, sd, used)
     probability, bound = _achieved(problem, solution, drawn, settings)
     warnings += unmet_constraint(names, probability, settings)
-    for each in settings.statistics:
+    for each in settings.statistic:
         warnings += thin_tail(names, each, support.effective_sample_size)
     groups: dict[str, dict[str, np.ndarray]] = {
         "posterior": {
@@ -416,7 +416,7 @@ def _settings_dict(settings: FitSettings) -> dict[str, Any]:
         "penalty": str(settings.penalty),
         "surrogate": str(settings.surrogate),
         "features": str(settings.features),
-        "statistics": [str(statistic) for statistic in settings.statistics],
+        "statistic": [str(statistic) for statistic in settings.statistic],
         "normalization": settings.normalization and settings.normalization._asdict(),
         "svi": settings.svi._asdict(),
         "nuts": settings.nuts._asdict(),

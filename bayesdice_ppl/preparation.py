@@ -23,6 +23,7 @@ from bayesdice_ppl.logs import Logs, UsableRows, usable_rows
 from bayesdice_ppl.moments import count_cells, pad_cells
 from bayesdice_ppl.policies import ContinuousPolicy, Policy, align_policies
 from bayesdice_ppl.prepared import Gathered, Prepared
+from bayesdice_ppl.statistics import mean
 
 MIN_EPISODES = 10
 """Fewest episodes from which a spread between episodes is taken."""
@@ -182,4 +183,10 @@ def prepare(
     """
     if given.get("features") is None:
         given["features"] = default_features(logs)
-    return prepare_fit(logs, policies, make_settings(gamma=gamma, **given), rng_key)
+    settings = make_settings(gamma=gamma, **given)
+    if settings.statistic != (mean(),):
+        raise SettingsError(
+            "statistic: prepare gives the problem of the mean reward; transform the rewards of the "
+            "log, or use fit."
+        )
+    return prepare_fit(logs, policies, settings, rng_key)

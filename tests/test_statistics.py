@@ -310,3 +310,8 @@ def test_the_command_ranks_by_a_statistic(tmp_path, monkeypatch, capsys, bandit_
         cli.main()
     assert stopped.value.code in (0, None, 3)
     assert "reward per step" in " ".join(capsys.readouterr().out.split())
+
+
+def test_prepare_refuses_what_its_problem_is_not_about(bandit_log):
+    with pytest.raises(bd.errors.SettingsError, match="mean reward"):
+        bd.prepare(*bandit_log, gamma=0.9, statistic="cvar(0.1)")

@@ -146,7 +146,7 @@ def _constraint(belief: DataTree) -> Check:
 
 
 def _range(belief: DataTree) -> Check:
-    statistic = belief_settings(belief).get("statistics", ["mean"])[0]
+    statistic = belief_settings(belief).get("statistic", ["mean"])[0]
     if statistic.partition("(")[0] not in ("mean", "cvar", "quantile") or statistic[:5] == "mean(":
         return Check("range", None, f"{statistic} is not in units of the reward.")
     value = read_array(belief, "posterior/value")
@@ -248,7 +248,7 @@ def _self_check(belief: DataTree, logs: Logs) -> Check:
 def _against_exact(
     belief: DataTree, logs: Logs, policies: Mapping[str, Policy | ContinuousPolicy]
 ) -> Check:
-    if belief_settings(belief).get("statistics", ["mean"])[0] != "mean":
+    if belief_settings(belief).get("statistic", ["mean"])[0] != "mean":
         return Check(
             "svi against closed form", None, "made for the mean only; fit again with 'exact'."
         )
@@ -288,7 +288,7 @@ def _refit(
     kept = {
         name: value
         for name, value in settings.items()
-        if name not in ("inference", "svi", "nuts", "draws", "preset", "features", "statistics")
+        if name not in ("inference", "svi", "nuts", "draws", "preset", "features", "statistic")
     }
     if kept.get("normalization"):
         from bayesdice_ppl.inference import Normalization

@@ -26,6 +26,7 @@ from bayesdice_ppl.features.pairs import (
     logged_pairs,
     reach,
     renormalize,
+    renormalize_pairs,
 )
 from bayesdice_ppl.features.polynomial import polynomial
 from bayesdice_ppl.features.processes import gaussian_process
@@ -53,6 +54,7 @@ __all__ = [
     "ratio_basis",
     "reach",
     "renormalize",
+    "renormalize_pairs",
     "sample_actions",
     "sampling_variance",
     "table",

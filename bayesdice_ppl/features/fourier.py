@@ -13,6 +13,8 @@ import numpy as np
 from jaxtyping import Float, PRNGKeyArray
 
 from bayesdice_ppl.errors import SettingsError
+from bayesdice_ppl.features.kernels import squared_exponential
+from bayesdice_ppl.features.low_rank import random_fourier
 from bayesdice_ppl.features.maps import (
     Points,
     Scale,
@@ -84,9 +86,10 @@ class Fourier(NamedTuple):
         length = self.length_scale
         if length is None:
             length = self.times_median * median_distance(scale(values), key_points)
-        shape = (values.shape[1], self.n_features // 2)
-        frequency = np.asarray(jax.random.normal(key_frequency, shape, dtype=np.float32))
-        return FourierMap(self.of, scale, frequency.astype(np.float64) / length, float(length))
+        drawn = random_fourier(
+            squared_exponential(length), self.n_features, values.shape[1], key_frequency
+        )
+        return FourierMap(self.of, scale, np.asarray(drawn.frequencies).T, length)
 
     def __str__(self) -> str:
         length = (

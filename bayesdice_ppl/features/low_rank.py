@@ -12,7 +12,8 @@ from typing import NamedTuple, final
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Float, Int, PRNGKeyArray
+from scipy.linalg.lapack import dpstrf
 
 from bayesdice_ppl.errors import SettingsError
 from bayesdice_ppl.features.kernels import (
@@ -80,6 +81,30 @@ class FourierFeatures(NamedTuple):
     def __hash__(self) -> int:
         # Arrays have no hash, and a compiled function is looked up by its kernel's.
         return id(self)
+
+
+def gram_root(
+    gram: Float[np.ndarray, "N N"],
+) -> tuple[Float[np.ndarray, "N R"], Int[np.ndarray, " R"]]:
+    """A rank-revealing root of a Gram matrix, by Cholesky with pivoting.
+
+    Parameters
+    ----------
+    gram
+        Positive semidefinite, shape (N, N).
+
+    Returns
+    -------
+    (array, array)
+        L with L L' = gram, shape (N, R), and the R rows of which the others are combinations, on
+        which L is lower triangular. What is left of any row's square is below 1e-12 of the
+        largest.
+    """
+    factor, order, rank, _ = dpstrf(gram, lower=1, tol=RELATIVE_TOLERANCE * gram.diagonal().max())
+    order = order - 1
+    root = np.zeros((len(gram), rank))
+    root[order] = np.tril(factor[:, :rank])
+    return root, order[:rank]
 
 
 def nystrom(kernel: Kernel, inducing_points: Float[np.ndarray, "M p"]) -> NystromFeatures:

@@ -78,10 +78,31 @@ def renormalize(
         logged action; and the probability that the policy puts on logged actions in each state,
         shape (S,).
     """
-    original = probabilities[state, action] * logged
-    kept = jnp.zeros(probabilities.shape[0], original.dtype).at[state].add(original)
+    return renormalize_pairs(probabilities[state, action] * logged, state, probabilities.shape[0])
+
+
+def renormalize_pairs(
+    weight: Float[Array, " P"], state: Int[Array, " P"], n_states: int
+) -> tuple[Float[Array, " P"], Float[Array, " S"]]:
+    """Renormalize weights of pairs within each state; see `renormalize`.
+
+    Parameters
+    ----------
+    weight
+        Probability of each pair, 0 for those that are left out, shape (P,).
+    state
+        State of each pair, shape (P,).
+    n_states
+        S.
+
+    Returns
+    -------
+    (Array, Array)
+        Renormalized, shape (P,), and the sum in each state, shape (S,).
+    """
+    kept = jnp.zeros(n_states, weight.dtype).at[state].add(weight)
     share = kept[state]
-    return jnp.where(share > 0.0, original / jnp.where(share > 0.0, share, 1.0), 0.0), kept
+    return jnp.where(share > 0.0, weight / jnp.where(share > 0.0, share, 1.0), 0.0), kept
 
 
 class Reach(NamedTuple):

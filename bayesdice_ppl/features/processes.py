@@ -16,7 +16,7 @@ from jaxtyping import Float, Int, PRNGKeyArray
 
 from bayesdice_ppl.errors import SettingsError
 from bayesdice_ppl.features.kernels import Kernel
-from bayesdice_ppl.features.low_rank import NystromFeatures, nystrom
+from bayesdice_ppl.features.low_rank import NystromFeatures, gram_root, nystrom
 from bayesdice_ppl.features.maps import (
     Points,
     Scale,
@@ -105,8 +105,6 @@ def inducing_points(
     n_inducing
         How many at most; fewer where these already determine all the others.
     """
-    from scipy.linalg.lapack import dpstrf
-
     with jax.enable_x64(True):
         points = jnp.asarray(places)
         try:
@@ -129,8 +127,8 @@ def inducing_points(
             "gaussian_process: expected a covariance, symmetric and with positive variances."
         )
     # Each step of Cholesky with pivoting takes the point of which least is known so far.
-    _, order, rank, _ = dpstrf(gram, lower=1, tol=1e-12 * gram.diagonal().max())
-    return np.sort(order[: min(rank, n_inducing)] - 1)
+    _, order = gram_root(gram)
+    return np.sort(order[:n_inducing])
 
 
 def gaussian_process(kernel: Kernel, *, n_inducing: int = 200, of: str = "both") -> Process:

@@ -38,10 +38,10 @@ class Draws(NamedTuple):
         Shape (S, N): the value in reward per step, and the chance-constraint loss ell.
     weights
         Of the ratio, shape (S, N, K); with one-hot features the ratio of each pair.
-    normalization
-        The loss of the normalization where that is a constraint of its own, shape (S, N), or None.
     correlation
         Of the values as the copula was given it, shape (N, N); the identity if not joint.
+    normalization
+        The loss of the normalization where that is a constraint of its own, shape (S, N), or None.
     """
 
     value: Float[np.ndarray, "S N"]
@@ -91,7 +91,7 @@ def draw(
         )
         value, loss, weight = (np.asarray(array) for array in found[:3])
         own = None if found[3] is None else np.asarray(found[3])
-        n_statistics = len(settings.statistics)
+        n_statistics = len(settings.statistic)
         if not settings.joint and n_statistics == 1:
             return Draws(value, loss, weight, np.eye(n_policies), own)
         # One column of the copula for each distinct candidate: equal ones share it exactly.

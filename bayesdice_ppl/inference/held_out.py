@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
+from bayesdice_ppl.features import renormalize_pairs
 from bayesdice_ppl.inference.engine import Candidates, state_features
 from bayesdice_ppl.inference.exact import exact_posterior
 from bayesdice_ppl.inference.pilot import run_pilot
@@ -55,13 +56,9 @@ def over_counted_pairs(cells: Cells, candidate: Candidates) -> Candidates:
         return candidate
     target = jnp.asarray(candidate.target)
     visits = jax.ops.segment_sum(cells.count, cells.pair, num_segments=target.shape[0])
-    here = target * (visits > 0.0)
-    total = jnp.zeros(candidate.kept.shape[0], here.dtype).at[cells.pair_state].add(here)
-    share = total[cells.pair_state]
-    return candidate._replace(
-        target=jnp.where(share > 0.0, here / jnp.where(share > 0.0, share, 1.0), 0.0),
-        active=jnp.asarray(candidate.active) * (visits > 0.0),
-    )
+    here = visits > 0.0
+    renormalized, _ = renormalize_pairs(target * here, cells.pair_state, candidate.kept.shape[0])
+    return candidate._replace(target=renormalized, active=jnp.asarray(candidate.active) * here)
 
 
 @partial(jax.jit, static_argnames="settings")

@@ -85,7 +85,7 @@ class FitSettings(NamedTuple):
         of ``"search"`` is the least at which P_q(ell <= epsilon) >= xi.
     normalization
         The normalization as a chance constraint of its own, or None: one of the other rows.
-    statistics
+    statistic
         Of the one-step reward, what a value is: the first is the belief's ``value``.
     prior_sd, value_prior_sd
         Prior standard deviation of the ratio, and of the value in units of the reward's.
@@ -113,7 +113,7 @@ class FitSettings(NamedTuple):
     lam: float | str | None = None
     epsilon: float | None = None
     xi: float = 0.95
-    statistics: tuple[Statistic, ...] = (Statistic("mean"),)
+    statistic: tuple[Statistic, ...] = (Statistic("mean"),)
     normalization: Normalization | None = None
     prior_sd: float = 10.0
     value_prior_sd: float = 10.0
@@ -171,8 +171,8 @@ def make_settings(*, gamma: float, preset: str | None = None, **given: Any) -> F
         chosen["penalty"] = penalty_choice(chosen["penalty"])
     if "surrogate" in chosen:
         chosen["surrogate"] = surrogate_choice(chosen["surrogate"])
-    if "statistics" in chosen:
-        chosen["statistics"] = _statistics(chosen["statistics"])
+    if "statistic" in chosen:
+        chosen["statistic"] = _statistics(chosen["statistic"])
     if preset is not None:
         if preset not in tuple(PRESETS):
             raise SettingsError(f"preset: expected one of {_listed(PRESETS)}, found {preset!r}.")

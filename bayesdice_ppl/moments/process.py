@@ -16,10 +16,10 @@ import jax.numpy as jnp
 import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Array, Bool, Float, Int
-from scipy.linalg.lapack import dpstrf
 
 from bayesdice_ppl.errors import LogsError, PoliciesError, SettingsError
 from bayesdice_ppl.features.kernels import RELATIVE_TOLERANCE, Kernel, Linear
+from bayesdice_ppl.features.low_rank import gram_root
 
 BLOCK = 2**22
 """Kernel values that are in memory at once; three or four such arrays of 32 MB are."""
@@ -226,30 +226,6 @@ def process_moments(
         np.float64(earned.mean()),
         np.float64(scale * value_prior_sd),
     )
-
-
-def gram_root(
-    gram: Float[np.ndarray, "N N"],
-) -> tuple[Float[np.ndarray, "N R"], Int[np.ndarray, " R"]]:
-    """A rank-revealing root of a Gram matrix, by Cholesky with pivoting.
-
-    Parameters
-    ----------
-    gram
-        Positive semidefinite, shape (N, N).
-
-    Returns
-    -------
-    (array, array)
-        L with L L' = gram, shape (N, R), and the R rows of which the others are combinations, on
-        which L is lower triangular. What is left of any row's square is below 1e-12 of the
-        largest.
-    """
-    factor, order, rank, _ = dpstrf(gram, lower=1, tol=RELATIVE_TOLERANCE * gram.diagonal().max())
-    order = order - 1
-    root = np.zeros((len(gram), rank))
-    root[order] = np.tril(factor[:, :rank])
-    return root, order[:rank]
 
 
 def _as_combinations(

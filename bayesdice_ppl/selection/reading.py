@@ -41,7 +41,7 @@ def read_statistic(belief: "xr.DataTree", variable: str) -> str:
         return variable
     settings = belief.attrs.get("settings", "{}")
     try:
-        found = json.loads(settings).get("statistics", ["mean"])
+        found = json.loads(settings).get("statistic", ["mean"])
     except (TypeError, ValueError, AttributeError):
         return "mean"
     return str(found[0]) if found else "mean"

@@ -179,7 +179,10 @@ def test_the_small_sample_rule_widens_copies_together(plain, pulls):
 @pytest.mark.parametrize("cluster", CLUSTERS)
 @pytest.mark.parametrize("small_sample", [False, True])
 def test_the_copula_has_the_correlation_of_the_one_model(world, small_sample, cluster):
-    check_against_the_copula(world, small_sample, cluster)
+    oracle, copula, drawn = three_correlations(world, small_sample, cluster)
+    assert np.abs(oracle - np.eye(len(oracle))).max() > 0.5
+    assert np.abs(copula - oracle).max() < 0.05
+    assert np.abs(drawn - oracle).max() < 0.05
 
 
 @pytest.mark.parametrize("cluster", CLUSTERS)
@@ -189,10 +192,14 @@ def test_the_copula_has_the_correlation_of_the_one_model_of_a_small_log(
 ):
     made, _, _, gamma = small_worlds()[name]
     logs = bd.simulate(made.env, made.behavior, n_episodes, n_steps, rng_key=jax.random.key(3))
-    check_against_the_copula((logs, made.candidates, gamma), True, cluster)
+    oracle, copula, drawn = three_correlations((logs, made.candidates, gamma), True, cluster)
+    assert np.abs(oracle - np.eye(len(oracle))).max() > 0.5
+    assert np.abs(copula - oracle).max() < 0.05
+    assert np.abs(drawn - oracle).max() < 0.05
 
 
-def check_against_the_copula(world, small_sample, cluster):
+def three_correlations(world, small_sample, cluster):
+    """Of the one model, of the copula, and of the belief's own draws."""
     logs, policies, gamma = world
     options = {
         "gamma": gamma,
@@ -203,10 +210,7 @@ def check_against_the_copula(world, small_sample, cluster):
     oracle = one_model_posterior(prepare(logs, policies, **options).problem).correlation
     belief = bd.fit(logs, policies, rng_key=jax.random.key(4), **options)
     copula = belief["constant_data/correlation"].values
-    drawn = np.corrcoef(belief["posterior/value"].values[0].T)
-    assert np.abs(oracle - np.eye(len(oracle))).max() > 0.5
-    assert np.abs(copula - oracle).max() < 0.05
-    assert np.abs(drawn - oracle).max() < 0.05
+    return oracle, copula, np.corrcoef(belief["posterior/value"].values[0].T)
 
 
 # Repeated logs.
@@ -227,15 +231,14 @@ def repeat(env, behavior, policies, shape, gamma, n_logs):
     return np.array(means), np.array(correlations)
 
 
-def check_against_repeated_logs(means, correlations):
+def over_repeated_logs(means, correlations):
+    """Correlation of the means, its standard error, and of each pair the errors that the claimed
+    correlation and that independence are off."""
     n_logs = len(means)
     seen, claimed = np.corrcoef(means.T), correlations.mean(axis=0)
     error = np.sqrt(((1.0 - seen**2) ** 2 + correlations.var(axis=0)) / n_logs)
     upper = np.triu_indices(len(seen), 1)
-    assert (np.abs(seen - claimed)[upper] < 4.5 * error[upper]).all()
-    # Independence would be seen through.
-    assert (np.abs(seen)[upper] > 10.0 * error[upper]).any()
-    return seen, error
+    return seen, error, np.abs(seen - claimed)[upper] / error[upper], (np.abs(seen) / error)[upper]
 
 
 def bandit():
@@ -250,7 +253,9 @@ def test_values_of_a_bandit_err_together_over_repeated_logs_as_claimed():
     policies = bd.Policies({f"p{j}": bd.TabularPolicy(t[None]) for j, t in enumerate(tables)})
     env = envs.Bandit(arms)
     means, correlations = repeat(env, bd.TabularPolicy(pulled[None]), policies, (300, 1), 0.0, 300)
-    seen, error = check_against_repeated_logs(means, correlations)
+    seen, error, off, independent = over_repeated_logs(means, correlations)
+    assert off.max() < 4.5
+    assert independent.max() > 10.0
     # By pencil and paper: arms err independently, each by p (1 - p) over its number of pulls.
     covariance = (tables * (arms * (1.0 - arms) / pulled)) @ tables.T
     spread = np.sqrt(np.diagonal(covariance))
@@ -278,7 +283,9 @@ def test_small_sample_rule_brings_the_copula_closer_to_repeated_small_logs(n):
             for rule, claimed in claims.items():
                 found = covariance(problem.cells, problem.pilots, small_sample=rule)
                 claimed.append(correlation_matrix(np.asarray(found)))
-    seen, _ = check_against_repeated_logs(np.array(means), np.array(claims[True]))
+    seen, _, distance, independent = over_repeated_logs(np.array(means), np.array(claims[True]))
+    assert distance.max() < 4.5
+    assert independent.max() > 10.0
     upper = np.triu_indices(len(tables), 1)
     off = {rule: (np.array(claimed) - seen)[:, *upper] for rule, claimed in claims.items()}
     gained = (off[False] ** 2 - off[True] ** 2).mean(axis=1)
@@ -299,4 +306,6 @@ def test_values_of_a_garnet_err_together_over_repeated_logs_as_claimed():
     )
     uniform = bd.TabularPolicy(np.full((3, 2), 0.5))
     means, correlations = repeat(env, uniform, policies, (20, 50), 0.95, 300)
-    check_against_repeated_logs(means, correlations)
+    _, _, off, independent = over_repeated_logs(means, correlations)
+    assert off.max() < 4.5
+    assert independent.max() > 10.0

@@ -6,8 +6,9 @@ import pytest
 
 from bayesdice_ppl.errors import LogsError, PoliciesError, SettingsError
 from bayesdice_ppl.features.kernels import linear, matern, squared_exponential, sum_of
+from bayesdice_ppl.features.low_rank import gram_root
 from bayesdice_ppl.moments import process
-from bayesdice_ppl.moments.process import PolicyPoints, gram_root, process_moments
+from bayesdice_ppl.moments.process import PolicyPoints, process_moments
 
 N, M, L, P = 12, 4, 3, 2
 
