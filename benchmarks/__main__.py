@@ -14,7 +14,17 @@ from pathlib import Path
 
 from benchmarks.tables import RESULTS
 
-TABLES = ("speed", "simulation", "worlds", "calibration", "price", "garnet", "taxi", "statistics")
+TABLES = (
+    "speed",
+    "simulation",
+    "worlds",
+    "calibration",
+    "price",
+    "garnet",
+    "taxi",
+    "statistics",
+    "wide",
+)
 COVERAGE = ("calibration", "garnet", "taxi", "statistics")
 
 

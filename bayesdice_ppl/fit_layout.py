@@ -1,0 +1,240 @@
+"""From a fit to its belief: numbers, warnings and settings, each in its group of the DataTree.
+
+What the logs support and what the engine has to say against itself is measured here, where both are
+known, so that the belief carries it wherever it goes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+import jax
+import numpy as np
+from jaxtyping import PRNGKeyArray
+
+from bayesdice_ppl import statistics
+from bayesdice_ppl.belief import SupportWarning, make_belief
+from bayesdice_ppl.diagnostics.logged import logged_value
+from bayesdice_ppl.diagnostics.support import support_warnings
+from bayesdice_ppl.errors import SettingsError
+from bayesdice_ppl.fit_warnings import (
+    constant_reward,
+    many_features,
+    moved_shift,
+    much_left_out,
+    odd_spread,
+    sampling_diagnostics,
+    thin_spread,
+    thin_tail,
+    unconverged,
+    unmet_constraint,
+    unmixed,
+)
+from bayesdice_ppl.inference import (
+    Draws,
+    FitSettings,
+    Problem,
+    Solution,
+)
+from bayesdice_ppl.inference.achieved import closed_form_bounds
+from bayesdice_ppl.prepared import Prepared, action_sampling_error, measure_support
+
+if TYPE_CHECKING:
+    from xarray import DataTree
+
+    from bayesdice_ppl.statistics import Statistic
+
+
+def lay_out(
+    prepared: Prepared,
+    fitted: tuple[Problem, Solution, Draws],
+    beside: tuple[Mapping[str, np.ndarray], Sequence[SupportWarning]],
+    rng_key: PRNGKeyArray,
+) -> DataTree:
+    """Lay out what was fitted as a belief.
+
+    Parameters
+    ----------
+    prepared
+        The problem of the plain mean, with everything that led to it.
+    fitted
+        Problem, solution and draws of the belief's value.
+    beside
+        Draws of each of several statistics by name, and what the engine says against them.
+    rng_key
+        The fit's key, kept as the seed.
+
+    Raises
+    ------
+    SettingsError
+        Something is not finite.
+    """
+    others, more = beside
+    settings, logs = prepared.settings, prepared.logs
+    names = prepared.names
+    problem, solution, drawn = fitted
+    support = measure_support(prepared)
+    df = np.asarray(problem.pilots.degrees_of_freedom)
+    warnings = [
+        *support_warnings(names, support, extrapolates=_extrapolates(prepared)),
+        *constant_reward(names, logs, prepared),
+        *much_left_out(names, logs, prepared),
+        *many_features(names, prepared),
+        *thin_spread(names, df),
+        *unconverged(names, solution.drift),
+        *unmixed(names, solution),
+        *more,
+    ]
+    restart = settings.on_termination == "restart"
+    logged = logged_value(logs, settings.gamma, restart=restart)
+    mean = np.asarray(solution.posterior.mean)
+    sd = np.sqrt(np.sum(np.asarray(solution.posterior.factor)[:, -1] ** 2, axis=-1))
+    mean = mean[:, -1]
+    statistic = settings.statistic[0]
+    implied = settings.link != "identity" and not settings.value_constraint
+    if implied or statistic.name == "quantile":
+        mean, sd = drawn.value.mean(axis=0), drawn.value.std(axis=0, ddof=1)
+    arrays = (mean, sd, drawn.value, *others.values())
+    if not all(np.isfinite(array).all() for array in arrays):
+        raise SettingsError(
+            "the belief is not finite: rewards or prior scales are too large or too small for "
+            "double precision. Rescale the rewards to the order of 1."
+        )
+    if statistic == statistics.mean():
+        used = logs.reward[prepared.rows.mask]
+        warnings += odd_spread(names, sd, used)
+        if settings.tabular:
+            warnings += moved_shift(names, support.moved_mass, sd, used)
+    probability, bound = _achieved(problem, solution, drawn, settings)
+    warnings += unmet_constraint(names, probability, settings)
+    for each in settings.statistic:
+        warnings += thin_tail(names, each, support.effective_sample_size)
+    groups: dict[str, dict[str, np.ndarray]] = {
+        "posterior": {
+            "value": drawn.value,
+            **others,
+            "weights": drawn.weights.astype(np.float32),
+        },
+        "sample_stats": {"loss": drawn.loss},
+        "observed_data": {"reward": logs.reward[prepared.rows.mask]},
+        "constant_data": {
+            "guide_mean": mean,
+            "guide_sd": sd,
+            "degrees_of_freedom": df,
+            "svi_drift": solution.drift.max(axis=1),
+            **_prior(problem, statistic),
+            "correlation": drawn.correlation,
+            "lam": np.array([price.lam for price in problem.prices]),
+            "epsilon": np.array([price.epsilon for price in problem.prices]),
+            "xi": np.array([price.xi for price in problem.prices]),
+            "constraint_probability": probability,
+            "surrogate_level": solution.level,
+            "surrogate_bound": bound,
+            **_normalization(problem, drawn),
+            **sampling_diagnostics(solution),
+            **support._asdict(),
+            **_pair_table(prepared),
+        },
+    }
+    if solution.elbo.size:
+        groups["fit_data"] = {"elbo": solution.elbo}
+    attrs = {
+        "settings": _settings_dict(settings),
+        "versions": {
+            name: version(name) for name in ("bayesdice-ppl", "jax", "numpyro", "arviz", "numpy")
+        },
+        "rng_key": np.asarray(jax.random.key_data(rng_key)).tolist(),
+        "n_transitions": logs.n_transitions,
+        "n_episodes": logs.n_episodes,
+        "n_terminated": int(logs.terminated.sum()),
+        "rows_left_out": prepared.rows.left_out,
+        "steps_left_out": list(prepared.rows.steps),
+        "action_space": prepared.gathered.action_source,
+        "n_actions": 0 if prepared.actions is None else len(prepared.actions),
+        "logged_value": logged.value,
+        "logged_value_standard_error": logged.standard_error,
+        "logged_value_tail": logged.tail,
+        "support_warnings": [warning._asdict() for warning in warnings],
+        "reward_sd": float(np.std(logs.reward[prepared.rows.mask])),
+    }
+    coords = {
+        "policy": list(names),
+        "other_policy": list(names),
+    }
+    if settings.tabular:
+        known = groups["constant_data"]
+        labels = zip(known["pair_state"], known["pair_action"], strict=True)
+        coords["pair"] = [f"{state}, {action}" for state, action in labels]
+    n_chains = 1 if solution.sampled is None else solution.sampled.shape[1]
+    weights = "pair" if settings.tabular else "feature"
+    return make_belief(groups, coords, attrs, n_chains=n_chains, weights=weights)
+
+
+def _achieved(
+    problem: Problem, solution: Solution, drawn: Draws, settings: FitSettings
+) -> tuple[np.ndarray, np.ndarray]:
+    """P_q(ell <= epsilon) and the surrogate's bound on the rest: exact, or else over the draws."""
+    known = closed_form_bounds(problem, solution, settings)
+    if known is not None:
+        return known.probability, known.bound
+    epsilon = np.array([price.epsilon for price in problem.prices])
+    excess = drawn.loss / epsilon
+    bounds = [settings.surrogate.bound(column) for column in excess.T]
+    return np.mean(excess <= 1.0, axis=0), np.array(bounds)
+
+
+def _normalization(problem: Problem, drawn: Draws) -> dict[str, np.ndarray]:
+    """Price and achieved probability of the normalization, where it is a constraint of its own."""
+    own = problem.constraint.auxiliary
+    if own is None or drawn.normalization is None:
+        return {}
+    epsilon = np.asarray(own.epsilon)
+    return {
+        "normalization_lam": np.asarray(own.price) * epsilon,
+        "normalization_epsilon": epsilon,
+        "normalization_probability": np.mean(drawn.normalization <= epsilon, axis=0),
+    }
+
+
+def _prior(problem: Problem, statistic: Statistic) -> dict[str, np.ndarray]:
+    """Prior of each value; NaN of a quantile, where it is one of the mass below it."""
+    mean = np.asarray(problem.moments.prior_mean)[:, -1]
+    sd = np.asarray(problem.moments.prior_scale)[:, -1]
+    if statistic.name == "quantile":
+        mean, sd = np.full_like(mean, np.nan), np.full_like(sd, np.nan)
+    return {"prior_mean": mean, "prior_sd": sd}
+
+
+def _extrapolates(prepared: Prepared) -> bool:
+    """Whether features say something of actions that a state's logs do not have."""
+    return not prepared.settings.tabular and not prepared.logs.vector_states
+
+
+def _pair_table(prepared: Prepared) -> dict[str, np.ndarray]:
+    """What the weights belong to: pairs, or features, with the ratio that these give on the log."""
+    pairs, logs = prepared.pairs, prepared.logs
+    if prepared.settings.tabular and prepared.actions is not None:
+        return {
+            "pair_state": logs.state_labels[pairs.state].astype(str),
+            "pair_action": prepared.actions[pairs.action].astype(str),
+            "pair_count": np.bincount(pairs.of_row),
+        }
+    return {
+        "pilot_ratio": np.asarray(prepared.problem.pilots.ratio)[:, prepared.cell_of_row],
+        "action_standard_error": action_sampling_error(prepared),
+    }
+
+
+def _settings_dict(settings: FitSettings) -> dict[str, Any]:
+    return {
+        **settings._asdict(),
+        "penalty": str(settings.penalty),
+        "surrogate": str(settings.surrogate),
+        "features": str(settings.features),
+        "statistic": [str(statistic) for statistic in settings.statistic],
+        "normalization": settings.normalization and settings.normalization._asdict(),
+        "svi": settings.svi._asdict(),
+        "nuts": settings.nuts._asdict(),
+    }
