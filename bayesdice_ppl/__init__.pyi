@@ -1,3 +1,4 @@
+from . import baselines as baselines
 from . import datasets as datasets
 from . import diagnostics as diagnostics
 from . import envs as envs
@@ -7,6 +8,7 @@ from . import inference as inference
 from . import models as models
 from . import penalties as penalties
 from . import plots as plots
+from . import risk as risk
 from . import scores as scores
 from . import simulation as simulation
 from . import statistics as statistics
@@ -24,7 +26,10 @@ from .policies import read_policies as read_policies
 from .preparation import prepare as prepare
 from .prepared import Prepared as Prepared
 from .selection import Selection as Selection
+from .selection import loss_by_k as loss_by_k
+from .selection import rank_probabilities as rank_probabilities
 from .selection import select as select
+from .selection import value_of_information as value_of_information
 from .simulation import simulate as simulate
 from .simulation import true_ratio as true_ratio
 from .simulation import true_value as true_value

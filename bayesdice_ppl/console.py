@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from xarray import DataTree
 
     from bayesdice_ppl.logs import Logs
-    from bayesdice_ppl.selection import Selection
+    from bayesdice_ppl.selection import InformationValue, Selection
     from bayesdice_ppl.simulation import TrueValue, World
 
 
@@ -50,7 +50,7 @@ def show_selection(console: Console, selection: Selection) -> None:
             f"{row['p_best']:.3f}",
             f"{row['p_top_k']:.3f}",
             f"{row['expected_rank']:.2f}",
-            style="bold" if row["rank"] <= selection.k else "",
+            style="bold" if row["launched"] else "",
         )
     console.print(table)
     if thin:
@@ -62,6 +62,17 @@ def show_selection(console: Console, selection: Selection) -> None:
         console.print(f"Note: {escape(note)}")
     console.print()
     console.print(f"[bold]{escape(selection.answer)}[/bold]")
+
+
+def show_information(console: Console, worth: InformationValue) -> None:
+    """Print what knowing the candidates' values better would be worth."""
+    rows = [
+        [row["policy"], f"{row['value_of_information']:.3g}", f"{row['standard_error']:.1g}"]
+        for row in worth.table.iter_rows(named=True)
+    ]
+    title = "How much the expected loss would fall if one value were known"
+    show_rows(console, title, ["policy", "falls by", "standard error"], rows)
+    console.print(escape(worth.answer))
 
 
 def show_logs(console: Console, logs: Logs) -> None:

@@ -39,6 +39,7 @@ from bayesdice_ppl.inference import (
     Solution,
 )
 from bayesdice_ppl.inference.achieved import closed_form_bounds
+from bayesdice_ppl.policies import LOGGED
 from bayesdice_ppl.prepared import Prepared, action_sampling_error, measure_support
 
 if TYPE_CHECKING:
@@ -159,6 +160,8 @@ def lay_out(
         "support_warnings": [warning._asdict() for warning in warnings],
         "reward_sd": float(np.std(logs.reward[prepared.rows.mask])),
     }
+    if settings.include_logged:
+        attrs["logged_policy"] = LOGGED
     coords = {
         "policy": list(names),
         "other_policy": list(names),

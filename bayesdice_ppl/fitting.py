@@ -39,7 +39,7 @@ from bayesdice_ppl.keys import check_key
 from bayesdice_ppl.logs import Logs
 from bayesdice_ppl.penalties import PenaltyChoice
 from bayesdice_ppl.policies import ContinuousPolicy, Policy
-from bayesdice_ppl.preparation import default_features, prepare_fit
+from bayesdice_ppl.preparation import check_logged_policy, default_features, prepare_fit
 from bayesdice_ppl.regularization import Alternative, alternatives, choose_regularization
 
 if TYPE_CHECKING:
@@ -78,6 +78,7 @@ def fit(
     draws: int | None = None,
     svi: SviSettings | None = None,
     nuts: NutsSettings | None = None,
+    include_logged: bool = False,
     preset: str | None = None,
 ) -> DataTree:
     """Fit a joint belief over the candidates' values.
@@ -149,6 +150,11 @@ def fit(
         remainder.
     svi, nuts
         How SVI optimizes, and how NUTS samples.
+    include_logged
+        True: the policy that logged is one more policy of the belief, the last, named
+        ``"logged"``, so that the candidates can be held against it. It is estimated from the same
+        log, by how often it took each action in each state, and the belief knows that it is:
+        ``belief.attrs["logged_policy"]`` has its name. For labels and one-hot features.
     preset
         ``"paper"``: squared penalty, no value constraint, independent candidates.
 
@@ -191,6 +197,7 @@ def fit(
         draws=draws,
         svi=svi,
         nuts=nuts,
+        include_logged=include_logged,
     )
     choices = [
         choose(features=default_features(logs) if given is None else given, prior_sd=sd)
@@ -199,7 +206,12 @@ def fit(
     settings = choices[0]
     table: tuple[Alternative, ...] = ()
     if len(choices) > 1:
-        settings, table = choose_regularization(logs, policies, choices, rng_key, folds=folds)
+        for each in choices:
+            check_logged_policy(logs, each)
+        # The choice is made for the candidates alone.
+        judged = [each._replace(include_logged=False) for each in choices]
+        settings, table = choose_regularization(logs, policies, judged, rng_key, folds=folds)
+        settings = settings._replace(include_logged=include_logged)
     prepared = prepare_fit(logs, policies, settings, rng_key)
     plain = settings.statistic == (statistics.mean(),)
     if plain:

@@ -21,7 +21,7 @@ from bayesdice_ppl.inference import Candidates, FitSettings, make_settings
 from bayesdice_ppl.inference import prepare as prepare_problem
 from bayesdice_ppl.logs import Logs, UsableRows, usable_rows
 from bayesdice_ppl.moments import count_cells, pad_cells
-from bayesdice_ppl.policies import ContinuousPolicy, Policy, align_policies
+from bayesdice_ppl.policies import ContinuousPolicy, Policy, align_policies, with_logged_policy
 from bayesdice_ppl.prepared import Gathered, Prepared
 from bayesdice_ppl.statistics import mean
 
@@ -96,10 +96,32 @@ def gather(
             f"cluster='episode' takes the spread from whole episodes, of which the log has "
             f"{logs.n_episodes}; it needs at least {MIN_EPISODES}. Use cluster='transition'."
         )
+    check_logged_policy(logs, settings)
     rows = usable_rows(logs, gamma)
     if settings.tabular:
         return _gather_tabular(logs, policies, settings, rows)
     return gather_featured(logs, policies, settings, rows, rng_key)
+
+
+def check_logged_policy(logs: Logs, settings: FitSettings) -> None:
+    """Refuse to estimate the policy that logged where it cannot be counted state by state.
+
+    Raises
+    ------
+    SettingsError
+        ``include_logged`` with vectors, or with features other than one-hot.
+    """
+    if not settings.include_logged:
+        return
+    found = "" if settings.tabular else f"the features are {settings.features}"
+    if logs.vector_states or logs.vector_actions:
+        found = f"the log's {'state' if logs.vector_states else 'action'}s are vectors"
+    if found:
+        raise SettingsError(
+            "include_logged=True: the policy that logged is estimated by how often it took each "
+            f"action in each state, which needs labels and one-hot features, and {found}. Give the "
+            "logging policy as a candidate instead, under a name of its own."
+        )
 
 
 def _gather_tabular(
@@ -120,6 +142,8 @@ def _gather_tabular(
     pairs = logged_pairs(logs, aligned.codes(logs), rows.mask)
     cells, cell_of_row = count_cells(logs, pairs, rows.mask, gamma, by_episode=settings.by_episode)
     cells = pad_cells(cells)
+    if settings.include_logged:
+        aligned = with_logged_policy(aligned, logs, rows.mask)
 
     onward = (cells.terminated == 0.0) & (gamma > 0.0)
     starts = np.zeros(len(logs.state_labels), dtype=bool)
@@ -130,7 +154,12 @@ def _gather_tabular(
         targets, kept = (np.asarray(array) for array in found)
     edges = (cells.pair[onward], cells.successor[onward])
     reached = [reach(target, pairs.state, edges, starts) for target in targets]
-    candidates = Candidates(targets, np.stack([r.pair for r in reached]).astype(np.float64), kept)
+    active = np.stack([r.pair for r in reached])
+    estimated = None
+    if settings.include_logged and np.any(targets[-1, active[-1]] < 1.0):
+        # The frequencies of a policy with one action in each state leave nothing to err.
+        estimated = np.arange(len(targets)) == len(targets) - 1
+    candidates = Candidates(targets, active.astype(np.float64), kept, estimated=estimated)
     return Gathered(
         logs=logs,
         names=aligned.names,

@@ -77,19 +77,25 @@ def places(values: Float[np.ndarray, "M N"]) -> Places:
         Tie blocks, each array of shape (M, N).
     """
     n_draws, n_policies = values.shape
-    order = np.argsort(-values, axis=1, kind="stable")
+    # Which of two tied policies comes first does not matter: their block is the same.
+    order = np.argsort(-values, axis=1)
     ranked = np.take_along_axis(values, order, axis=1)
     position = np.broadcast_to(np.arange(n_policies), (n_draws, n_policies))
-    starts = np.ones((n_draws, n_policies), bool)
-    starts[:, 1:] = ranked[:, 1:] != ranked[:, :-1]
-    ends = np.ones((n_draws, n_policies), bool)
-    ends[:, :-1] = starts[:, 1:]
-    first = np.maximum.accumulate(np.where(starts, position, 0), axis=1)
-    backwards = np.where(ends, position, n_policies)[:, ::-1]
-    last = np.minimum.accumulate(backwards, axis=1)[:, ::-1]
-    block = Places(np.empty_like(order), np.empty_like(order))
+    same = ranked[:, 1:] == ranked[:, :-1]
+    if same.any():
+        starts = np.ones((n_draws, n_policies), bool)
+        starts[:, 1:] = ~same
+        ends = np.ones((n_draws, n_policies), bool)
+        ends[:, :-1] = starts[:, 1:]
+        first = np.maximum.accumulate(np.where(starts, position, 0), axis=1)
+        backwards = np.where(ends, position, n_policies)[:, ::-1]
+        last = np.minimum.accumulate(backwards, axis=1)[:, ::-1]
+        size = np.empty_like(order)
+        np.put_along_axis(size, order, last - first + 1, axis=1)
+    else:
+        first, size = position, np.ones_like(order)
+    block = Places(np.empty_like(order), size)
     np.put_along_axis(block.first, order, first, axis=1)
-    np.put_along_axis(block.size, order, last - first + 1, axis=1)
     return block
 
 
@@ -129,11 +135,13 @@ def holds_place(
 def place_shares(block: Places) -> Float[np.ndarray, "N N"]:
     """Average over draws the probability that policy i (row) has true place j (column, from 0)."""
     n_draws, n_policies = block.first.shape
-    policy = np.broadcast_to(np.arange(n_policies), block.first.shape)
+    row = np.arange(n_policies) * (n_policies + 1)
+    share = (1.0 / block.size).ravel()
     # Blocks are runs of places: add 1 / size where a run starts, take it off where it has ended.
-    steps = np.zeros((n_policies, n_policies + 1))
-    np.add.at(steps, (policy, block.first), 1.0 / block.size)
-    np.add.at(steps, (policy, block.first + block.size), -1.0 / block.size)
+    length = n_policies * (n_policies + 1)
+    begins = np.bincount((row + block.first).ravel(), share, length)
+    ends = np.bincount((row + block.first + block.size).ravel(), share, length)
+    steps = (begins - ends).reshape(n_policies, n_policies + 1)
     return np.cumsum(steps, axis=1)[:, :-1] / n_draws
 
 

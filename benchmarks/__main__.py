@@ -1,6 +1,7 @@
 """Redo the tables: ``python -m benchmarks [TABLE]``.
 
-A table is one of speed, simulation, worlds, calibration, price, garnet and taxi, or all of them.
+A table is one of speed, simulation, worlds, calibration, price, garnet, taxi, statistics, wide,
+selection and alignment, or all of them.
 ``python -m benchmarks reacher`` finds Reacher's true values anew, which takes half an hour and is
 not part of ``all``.
 """
@@ -24,8 +25,10 @@ TABLES = (
     "taxi",
     "statistics",
     "wide",
+    "selection",
+    "alignment",
 )
-COVERAGE = ("calibration", "garnet", "taxi", "statistics")
+COVERAGE = ("calibration", "garnet", "taxi", "statistics", "alignment")
 
 
 def main() -> None:
@@ -34,7 +37,7 @@ def main() -> None:
     parser.add_argument(
         "table", nargs="?", default="all", choices=(*TABLES, "reacher", "all"), metavar="TABLE"
     )
-    parser.add_argument("--trials", type=int, help="trials of the coverage tables")
+    parser.add_argument("--trials", type=int, help="trials of the tables that have them")
     parser.add_argument("--output", type=Path, default=RESULTS, help="folder of the tables")
     arguments = parser.parse_args()
     if arguments.table == "all":

@@ -1,74 +1,22 @@
-"""Losses against a literal oracle (a Python loop over tie-breaks) and numbers worked by hand."""
+"""Scores by numbers worked by hand, and what they refuse; tests/losses has the rest."""
 
 import math
-import statistics
-from itertools import pairwise, permutations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from bayesdice_ppl import scores, ties
 from bayesdice_ppl.errors import ScoreError
+from tests.losses import literal
 
 MAKERS = {
-    "precision": scores.precision,
-    "accuracy": scores.accuracy,
-    "regret": scores.regret,
-    "correlation": scores.correlation,
+    word: getattr(scores, word)
+    for word in ("precision", "accuracy", "regret", "normalized_regret", "ndcg", "correlation")
 }
-
-
-def tie_breaks(values):
-    """Every true order, best first, that is consistent with the values."""
-    return [
-        order
-        for order in permutations(range(len(values)))
-        if all(values[a] >= values[b] for a, b in pairwise(order))
-    ]
-
-
-def literal_loss(word, k, values, ranking):
-    def one(truth):
-        top = truth[:k]
-        if word == "precision":
-            return 1 - len(set(top) & set(ranking[:k])) / k
-        if word == "accuracy":
-            return 1 - sum(truth[j] == ranking[j] for j in range(k)) / k
-        if word == "regret":
-            return max(values) - max(values[i] for i in ranking[:k])
-        places = [list(ranking).index(i) + 1 for i in top]
-        return 1 - statistics.correlation(list(range(1, k + 1)), places)
-
-    return statistics.fmean(one(truth) for truth in tie_breaks(values))
 
 
 def loss(score, values, ranking):
     return score.losses(np.array([values], float), np.array([ranking]))[0, 0]
-
-
-values_of = st.integers(1, 5).flatmap(
-    lambda n: st.lists(st.lists(st.integers(-2, 2), min_size=n, max_size=n), min_size=1, max_size=4)
-)
-
-
-@pytest.mark.parametrize("word", list(MAKERS))
-@settings(max_examples=40, deadline=None)
-@given(rows=values_of, data=st.data())
-def test_losses_are_the_literal_ones(word, rows, data):
-    n = len(rows[0])
-    lowest = 2 if word == "correlation" else 1
-    if n < lowest:
-        return
-    k = data.draw(st.integers(lowest, n))
-    ranking = data.draw(st.permutations(range(n)))
-    score, values = MAKERS[word](k), np.array(rows, float)
-    losses = score.losses(values, np.array([ranking, ranking[::-1]]))
-    expected = [[literal_loss(word, k, row, r) for row in rows] for r in (ranking, ranking[::-1])]
-    np.testing.assert_allclose(losses, expected, atol=1e-12)
-    mean = score.mean_loss(values)(np.array([ranking, ranking[::-1]])[:, : score.depth(n)])
-    np.testing.assert_allclose(mean, losses.mean(axis=1), atol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -101,12 +49,67 @@ def test_losses_are_the_literal_ones(word, rows, data):
         (scores.precision(2), [5, 5, 5, 5], [3, 1, 2, 0], 0.5),
         (scores.accuracy(2), [5, 5, 5, 5], [3, 1, 2, 0], 0.75),
         (scores.correlation(3), [5, 5, 5, 5], [3, 1, 2, 0], 1),
+        (scores.spearman(), [5, 5, 5, 5], [3, 1, 2, 0], 1),
+        (scores.kendall(), [5, 5, 5, 5], [3, 1, 2, 0], 1),
+        (scores.regret(1), [5, 5, 5, 5], [3, 1, 2, 0], 0),
+        (scores.normalized_regret(1), [5, 5, 5, 5], [3, 1, 2, 0], 0),
+        (scores.ndcg(3), [5, 5, 5, 5], [3, 1, 2, 0], 0),
+        # A single candidate, and two.
         (scores.precision(1), [7], [0], 0),
         (scores.accuracy(1), [7], [0], 0),
+        (scores.regret(1), [-7], [0], 0),
+        (scores.normalized_regret(1), [-7], [0], 0),
+        (scores.ndcg(1), [-7], [0], 0),
+        (scores.correlation(2), [-3, -2], [0, 1], 2),
+        (scores.spearman(), [-3, -2], [0, 1], 2),
+        (scores.spearman(), [-3, -2], [1, 0], 0),
+        (scores.kendall(), [-3, -2], [0, 1], 2),
+        (scores.kendall(), [-3, -2], [1, 0], 0),
+        (scores.regret(1), [-3, -2], [0, 1], 1),
+        (scores.normalized_regret(1), [-3, -2], [0, 1], 1),
+        (scores.ndcg(1), [-3, -2], [0, 1], 1),
+        # Gains 0 and 1: 1 / log2(3) instead of 1.
+        (scores.ndcg(2), [-3, -2], [0, 1], 1 - math.log(2) / math.log(3)),
+        # The best is 4 above the worst; what is listed is 1, or 3, below the best.
+        (scores.normalized_regret(1), [3, 2, 1, -1], [1, 0, 2, 3], 0.25),
+        (scores.normalized_regret(2), [3, 2, 0, -1], [2, 3, 0, 1], 0.75),
+        (scores.normalized_regret(1), [3, 2, 1, -1], [3, 0, 1, 2], 1),
+        (scores.normalized_regret(4), [3, 2, 1, -1], [3, 2, 1, 0], 0),
+        (scores.normalized_regret(1), [1, 1, 0], [1, 2, 0], 0),
+        (scores.regret(1), [-1, -2, -4], [2, 0, 1], 3),
+        # Gains 4, 3, 2 and 0, whatever the worst is worth.
+        (scores.ndcg(1), [3, 2, 1, -1], [1, 0, 2, 3], 0.25),
+        (scores.ndcg(1), [3, 2, 1, -1], [3, 0, 1, 2], 1),
+        (
+            scores.ndcg(3),
+            [3, 2, 1, -1],
+            [2, 3, 0, 1],
+            1 - (2 + 4 / 2) / (4 + 3 / math.log2(3) + 2 / 2),
+        ),
+        (scores.ndcg(2), [1, 1, 0], [1, 0, 2], 0),
+        # Sum of squared differences of places 6: 1 - 6 * 6 / (4 * 15) = 0.4.
+        (scores.spearman(), [3, 2, 1, 0], [1, 2, 0, 3], 0.6),
+        (scores.spearman(), [3, 2, 1, 0], [3, 2, 1, 0], 2),
+        # Places 1.5, 1.5, 3 against 1, 2, 3: covariance 1.5 over 2.
+        (scores.spearman(), [1, 1, 0], [0, 1, 2], 0.25),
+        # Four pairs listed rightly, two wrongly.
+        (scores.kendall(), [3, 2, 1, 0], [1, 2, 0, 3], 1 - 2 / 6),
+        (scores.kendall(), [3, 2, 1, 0], [3, 2, 1, 0], 2),
+        # Two pairs rightly, one tied.
+        (scores.kendall(), [1, 1, 0], [0, 1, 2], 1 / 3),
+        (scores.kendall(), [1, 1, 0], [2, 0, 1], 5 / 3),
+        (scores.safe_improvement("a"), [3, 2, 1, 0], [1, 0, 2, 3], 1),
+        (scores.safe_improvement("a", k=2), [3, 2, 1, 0.5], [3, 2, 1, 0], 2),
     ],
 )
 def test_worked_by_hand(score, values, ranking, expected):
     assert loss(score, values, ranking) == pytest.approx(expected, abs=1e-12)
+
+
+def test_a_published_example_of_ndcg():
+    """Wikipedia's "Discounted cumulative gain": 6.861 of 8.740, to the digits given there."""
+    found = 1 - loss(scores.ndcg(6), [3, 2, 3, 0, 1, 2, 3, 2], range(8))
+    assert found == pytest.approx(0.785, abs=0.0005)
 
 
 def test_zero_and_minus_zero_are_tied():
@@ -116,14 +119,19 @@ def test_zero_and_minus_zero_are_tied():
 def test_depth_name_and_order():
     for word, make in MAKERS.items():
         score = make(3)
-        assert score.name == f"{word}@3"
+        assert score.name == f"{word.replace('_', ' ')}@3"
         assert score.depth(7) == (7 if word == "correlation" else 3)
-        assert score.ordered == (word in {"accuracy", "correlation"})
-        assert repr(score) == f"Score('{word}@3')"
+        assert score.ordered == (word in {"accuracy", "correlation", "ndcg"})
+        assert score.launches(7) == score.k == 3
+        assert repr(score) == f"Score({score.name!r})"
+    for score in (scores.spearman(), scores.kendall()):
+        assert (score.depth(7), score.k, score.launches(7), score.ordered) == (7, None, None, True)
+    safe = scores.safe_improvement("a", k=3)
+    assert (safe.depth(7), safe.k, safe.launches(7), safe.ordered) == (3, 3, 3, False)
 
 
-@pytest.mark.parametrize("make", MAKERS.values())
-@pytest.mark.parametrize("k", [0, -1, 1.0, True, "2", None])
+@pytest.mark.parametrize("make", [*MAKERS.values(), lambda k: scores.safe_improvement("a", k=k)])
+@pytest.mark.parametrize("k", [0, -1, 1.0, True, "2", None, np.bool_(1), np.nan])
 def test_bad_k_is_refused_at_once(make, k):
     with pytest.raises(ScoreError, match="k of"):
         make(k)
@@ -138,10 +146,22 @@ def test_k_beyond_the_candidates_and_correlation_of_one():
         scores.correlation(1)
 
 
+def test_a_single_candidate_has_no_rank_correlation():
+    for score in (scores.spearman(), scores.kendall()):
+        with pytest.raises(ScoreError, match="needs at least 2 candidates, got 1"):
+            loss(score, [1.0], [0])
+        score.check(2)
+
+
+@pytest.mark.parametrize("word", literal.WORDS)
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-def test_values_that_are_not_finite_are_refused(bad):
-    with pytest.raises(ScoreError, match="policy 1 has values"):
-        loss(scores.regret(1), [0.0, bad, 1.0], [0, 1, 2])
+def test_values_that_are_not_finite_are_refused(word, bad):
+    values = np.ones((4, 3))
+    values[2, 1] = bad
+    score, rankings = literal.make(word, 2, 3), np.array([[0, 1, 2]])
+    with pytest.raises(ScoreError, match="policy 1 has values that are not finite"):
+        score.losses(values, rankings)
+    assert np.isfinite(score.losses(np.nan_to_num(values, posinf=1, neginf=1), rankings)).all()
 
 
 @pytest.mark.parametrize("ranking", [[0, 0, 1], [0, 1, 3], [-1, 0, 1], [0.0, 1.0, 2.0], [0, 1]])
@@ -172,58 +192,3 @@ def test_too_many_tie_breaks_is_an_error_and_not_an_approximation():
     # The others need no list of tie-breaks, nor does correlation over the whole ranking.
     assert scores.precision(20).losses(values, ranking) == pytest.approx(0.5)
     assert scores.correlation(40).losses(values, ranking) == pytest.approx(1.0)
-
-
-class TestCustom:
-    def test_is_called_with_full_rankings(self):
-        seen = []
-
-        def function(values, ranking):
-            seen.append(ranking.tolist())
-            return values[:, ranking[0]]
-
-        score = scores.custom(function, depth=1)
-        losses = score.losses(np.array([[1.0, 2.0, 3.0]]), np.array([[2], [0]]))
-        assert losses.tolist() == [[3.0], [1.0]]
-        assert seen == [[2, 0, 1], [0, 1, 2]]
-        assert (score.name, score.k, score.depth(3)) == ("function", None, 1)
-
-    def test_higher_is_better_turns_the_sign(self):
-        score = scores.custom(lambda v, r: v[:, r[0]], name="first", higher_is_better=True)
-        assert score.losses(np.array([[1.0, 2.0]]), np.array([[1, 0]])).tolist() == [[-2.0]]
-        assert (score.name, score.depth(2)) == ("first", 2)
-
-    def test_takes_jax(self):
-        jnp = pytest.importorskip("jax.numpy")
-        score = scores.custom(lambda v, r: jnp.asarray(v)[:, r[0]])
-        assert score.losses(np.array([[1.0, 2.0]]), np.array([[1, 0]])).tolist() == [[2.0]]
-
-    @pytest.mark.parametrize(
-        ("function", "message"),
-        [
-            (lambda v, r: 1.0, "shape"),
-            (lambda v, r: v, "shape"),
-            (lambda v, r: np.full(len(v), np.nan), "not finite"),
-            (lambda v, r: np.full(len(v), 1j), "one number per draw"),
-            (lambda v, r: np.full(len(v), "a"), "one number per draw"),
-        ],
-    )
-    def test_what_it_returns_is_checked(self, function, message):
-        with pytest.raises(ScoreError, match=message):
-            scores.custom(function).losses(np.zeros((3, 2)), np.array([[0, 1]]))
-
-    def test_cannot_change_the_draws(self):
-        def function(values, ranking):
-            values[0] = 0.0
-            return values[:, 0]
-
-        with pytest.raises(ValueError, match="read-only"):
-            scores.custom(function).losses(np.ones((3, 2)), np.array([[0, 1]]))
-
-    def test_bad_arguments(self):
-        with pytest.raises(ScoreError, match="needs a function"):
-            scores.custom(3)
-        with pytest.raises(ScoreError, match="depth"):
-            scores.custom(lambda v, r: v[:, 0], depth=0)
-        with pytest.raises(ScoreError, match="first 3 places"):
-            scores.custom(lambda v, r: v[:, 0], depth=3).check(2)

@@ -205,7 +205,7 @@ def _regularization(belief: DataTree) -> list[Check]:
 
 
 def _self_check(belief: DataTree, logs: Logs) -> Check:
-    """Fit the empirical logging policy as a candidate; its value is known from the returns."""
+    """Hold the value of the logging policy, fitted if the belief lacks it, against the returns."""
     if logs.vector_states or logs.vector_actions or not _is_tabular(belief):
         return Check(
             "self-check",
@@ -213,14 +213,7 @@ def _self_check(belief: DataTree, logs: Logs) -> Check:
             "which policy wrote the log is not known between its vectors; give it as a candidate, "
             f"and hold its value against the logs' own {float(belief.attrs['logged_value']):.4g}.",
         )
-    counts = np.zeros((len(logs.state_labels), len(logs.action_labels)))
-    np.add.at(counts, (logs.state, logs.action), 1.0)
-    total = counts.sum(axis=1, keepdims=True)
-    uniform = 1.0 / counts.shape[1]
-    table = np.where(total > 0, counts / np.maximum(total, 1.0), uniform)
-    behavior = TabularPolicy(table, logs.state_labels, logs.action_labels)
-    refit = _refit(belief, logs, {"behavior": behavior})
-    mean = float(read_array(refit, "constant_data/guide_mean")[0])
+    mean = _logging_mean(belief, logs)
     earned = float(belief.attrs["logged_value"])
     error = float(belief.attrs["logged_value_standard_error"])
     tail = float(belief.attrs["logged_value_tail"])
@@ -243,6 +236,22 @@ def _self_check(belief: DataTree, logs: Logs) -> Check:
         bool(distance <= AGREEMENT_WARN),
         f"{message}; {distance:.1f} of them apart, {tail:.0%} of the discounted weight not seen).",
     )
+
+
+def _logging_mean(belief: DataTree, logs: Logs) -> float:
+    """Posterior mean of the logging policy's mean reward: the belief's, or that of a fit."""
+    logged = belief.attrs.get("logged_policy")
+    if logged is not None and belief_settings(belief).get("statistic", ["mean"])[0] == "mean":
+        place = _names(belief).index(str(logged))
+        return float(read_array(belief, "constant_data/guide_mean")[place])
+    counts = np.zeros((len(logs.state_labels), len(logs.action_labels)))
+    np.add.at(counts, (logs.state, logs.action), 1.0)
+    total = counts.sum(axis=1, keepdims=True)
+    uniform = 1.0 / counts.shape[1]
+    table = np.where(total > 0, counts / np.maximum(total, 1.0), uniform)
+    behavior = TabularPolicy(table, logs.state_labels, logs.action_labels)
+    refit = _refit(belief, logs, {"behavior": behavior})
+    return float(read_array(refit, "constant_data/guide_mean")[0])
 
 
 def _against_exact(

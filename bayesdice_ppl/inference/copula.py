@@ -14,8 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from bayesdice_ppl.inference.pilot import Pilot
-from bayesdice_ppl.moments import Cells, TransformedRewards, reward_moments
+from bayesdice_ppl.inference.pilot import FewVisits, Pilot, few_visits
+from bayesdice_ppl.moments import Cells, TransformedRewards, reward_moments, with_rewards
 
 
 def influence_covariance(
@@ -93,6 +93,11 @@ def small_sample_covariance(
     S_jj < V_jj the rule leaves a variance as it is: row and column j of S are then stretched until
     S_jj = V_jj. S stays positive semidefinite, so that its sum with the influences' covariance,
     which by transition holds V, is a covariance too, and equal candidates correlate at 1.
+
+    The policy that logged counts its visits by state, and shares with the candidates what varies
+    within a pair: its row and column of S are those of pairs, as long as S_jj by pair is no more
+    than max(S_jj, V_jj) by state, to which they are shrunk, and its diagonal is the one by state.
+    What is left of that is the noise of its actions, in which candidates have no part.
     """
     n_pairs = cells.pair_state.shape[0]
     visits = jax.ops.segment_sum(cells.count, cells.pair, num_segments=n_pairs)
@@ -134,8 +139,29 @@ def small_sample_covariance(
     # A pair's points share its term, which is there once for each pair.
     shrunk = scatter(damped) + 2.0 * pool * ((damped * weight / at) @ damped.T)
     own, least = jnp.diagonal(shrunk), jnp.diagonal(seen)
-    stretch = jnp.sqrt(jnp.where(own < least, least / jnp.where(own > 0.0, own, 1.0), 1.0))
-    return shrunk * stretch[:, None] * stretch - seen
+    if pilots.unit is None:
+        stretch = jnp.sqrt(jnp.where(own < least, least / jnp.where(own > 0.0, own, 1.0), 1.0))
+        return shrunk * stretch[:, None] * stretch - seen
+    by_unit = _few_visits_by_unit(cells, pilots, rewards)
+    whole = jnp.maximum(by_unit.shrunk, by_unit.seen)
+    held = jnp.minimum(jnp.maximum(own, least), whole)
+    stretch = jnp.sqrt(held / jnp.where(own > 0.0, own, 1.0))
+    added = shrunk * stretch[:, None] * stretch - seen
+    return jnp.fill_diagonal(added, whole - by_unit.seen, inplace=False)
+
+
+def _few_visits_by_unit(
+    cells: Cells, pilots: Pilot, rewards: TransformedRewards | None
+) -> FewVisits:
+    """What few visits say of each candidate's own variance, counted as its pilot does."""
+    sums = None if rewards is None else rewards._replace(by_row=None, cell=None)
+
+    def one(pilot: Pilot, counted: TransformedRewards | None) -> FewVisits:
+        # With one-hot features the weights are the ratio of each pair.
+        own = with_rewards(cells, counted)
+        return few_visits(own, pilot.mean[:-1], pilot.error, pilot.unit)
+
+    return jax.vmap(one)(pilots, sums)
 
 
 def _plain_covariance(

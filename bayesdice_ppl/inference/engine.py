@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from bayesdice_ppl import penalties
 from bayesdice_ppl.constraint import (
@@ -68,12 +68,15 @@ class Candidates(NamedTuple):
         Probability on logged actions in each state, shape (N, S).
     at_state
         With features other than one-hot those of each state, shape (N, S, d).
+    estimated
+        Which of them are the log's own frequencies and err with it, shape (N,); None: none is.
     """
 
     target: Float[Any, "N P"] | None
     active: Float[Any, "N K"]
     kept: Float[Any, "N S"]
     at_state: Float[Any, "N S d"] | None = None
+    estimated: Bool[Any, " N"] | None = None
 
     def copies(
         self, rewards: TransformedRewards | None = None
@@ -87,6 +90,9 @@ class Candidates(NamedTuple):
         """
         table = self.target if self.at_state is None else self.at_state
         rows = [np.ascontiguousarray(row).tobytes() for row in np.asarray(table)]
+        if self.estimated is not None:
+            flags = np.asarray(self.estimated)
+            rows = [row + flag.tobytes() for row, flag in zip(rows, flags, strict=True)]
         if rewards is not None:
             whole = np.column_stack([rewards.by_row, rewards.absorbed])
             counted = (np.ascontiguousarray(row).tobytes() for row in whole)
@@ -174,7 +180,8 @@ def state_features(cells: Cells, candidate: Candidates) -> StateFeatures:
     active = jnp.asarray(candidate.active)
     if candidate.at_state is None:
         n_states = candidate.kept.shape[0]
-        return one_hot_features(cells, jnp.asarray(candidate.target), active, n_states)
+        features = one_hot_features(cells, jnp.asarray(candidate.target), active, n_states)
+        return features._replace(estimated=candidate.estimated)
     return StateFeatures(jnp.asarray(candidate.at_state), active)
 
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from bayesdice_ppl.constraint import residual_covariance, start_weight
 from bayesdice_ppl.inference.gain import condition_value
@@ -43,6 +43,8 @@ class Pilot(NamedTuple):
     degrees_of_freedom
         Of the Student t from which values are drawn: by the small-sample rule, m - 1 for other
         features with episodes as the unit, else infinite.
+    unit
+        The pair that each pair's visits are counted with, shape (P,); see `Moments`.
     """
 
     mean: Float[Array, " K"]
@@ -53,6 +55,7 @@ class Pilot(NamedTuple):
     start_weight: Float[Array, ""]
     slope: Float[Array, " R"]
     degrees_of_freedom: Float[Array, ""]
+    unit: Int[Array, " P"] | None = None
 
 
 def run_pilot(
@@ -100,7 +103,7 @@ def run_pilot(
         covariance = covariance.at[-1, -1].add(extra)
         df = cells.n_episodes - 1.0
     if small_sample:
-        extra, df = small_sample_rule(cells, weights, error)
+        extra, df = small_sample_rule(cells, weights, error, moments.unit)
         covariance = covariance.at[-1, -1].add(cells.n_transitions * extra)
     return Pilot(
         mean=jnp.append(weights, estimate.mean[-1]),
@@ -111,6 +114,7 @@ def run_pilot(
         start_weight=start_weight(cells, ratio, settings),
         slope=slope,
         degrees_of_freedom=df,
+        unit=moments.unit,
     )
 
 
@@ -151,10 +155,53 @@ def episode_surplus(
     return jnp.maximum(0.0, slope @ (whole - covariance) @ slope)
 
 
+class FewVisits(NamedTuple):
+    """The variance of a value as few visits to each pair show it; see `few_visits`.
+
+    Attributes
+    ----------
+    shrunk
+        With squared errors shrunk towards their pooled mean, scalar.
+    seen
+        As the log has it, which is a part of Sigma already, scalar.
+    degrees_of_freedom
+        Of the former, scalar.
+    """
+
+    shrunk: Float[Array, ""]
+    seen: Float[Array, ""]
+    degrees_of_freedom: Float[Array, ""]
+
+
 def small_sample_rule(
-    cells: Cells, weights: Float[Array, " P"], error: Float[Array, " C"]
+    cells: Cells,
+    weights: Float[Array, " P"],
+    error: Float[Array, " C"],
+    unit: Int[Array, " P"] | None = None,
 ) -> tuple[Float[Array, ""], Float[Array, ""]]:
     """Variance of the value that few visits hide, and the degrees of freedom of its spread.
+
+    Parameters
+    ----------
+    cells, weights, error, unit
+        As for `few_visits`.
+
+    Returns
+    -------
+    (Array, Array)
+        The variance to add to that of the value, and the degrees of freedom; scalars.
+    """
+    found = few_visits(cells, weights, error, unit)
+    return jnp.maximum(0.0, found.shrunk - found.seen), found.degrees_of_freedom
+
+
+def few_visits(
+    cells: Cells,
+    weights: Float[Array, " P"],
+    error: Float[Array, " C"],
+    unit: Int[Array, " P"] | None = None,
+) -> FewVisits:
+    """Variance of the value, with the spread of pairs that were logged a few times shrunk.
 
     Parameters
     ----------
@@ -164,11 +211,9 @@ def small_sample_rule(
         The ratio of each pair, shape (P,).
     error
         Temporal-difference error of each cell without its reward, shape (C,).
-
-    Returns
-    -------
-    (Array, Array)
-        The variance to add to that of the value, and the degrees of freedom; scalars.
+    unit
+        The pair that each pair's visits are counted with, shape (P,), of the same ratio; None:
+        each is counted by itself.
 
     Notes
     -----
@@ -176,11 +221,15 @@ def small_sample_rule(
     observations, s2 = (SS + 2 pool) / (n_sa + 1), v = d^2 s2 / n_sa with d the pair's share of the
     policy's visits, and the degrees of freedom are Satterthwaite's, (sum v)^2 / sum(v^2 / (n_sa +
     1)).
+
+    Of the policy that logged, whose choice of actions is a part of what varies in a state, visits
+    and errors are counted by state, and SS holds what its actions differ by.
     """
     n_pairs = weights.shape[0]
+    counted_with = cells.pair if unit is None else unit[cells.pair]
 
     def by_pair(x: Float[Array, " C"]) -> Float[Array, " P"]:
-        return jax.ops.segment_sum(x, cells.pair, num_segments=n_pairs)
+        return jax.ops.segment_sum(x, counted_with, num_segments=n_pairs)
 
     visits = by_pair(cells.count)
     seen = visits > 0.0
@@ -204,4 +253,4 @@ def small_sample_rule(
     spread = jnp.sum(variance)
     heavy = jnp.sum(variance**2 / (visits + 1.0))
     df = jnp.where(heavy > 0.0, spread**2 / jnp.where(heavy > 0.0, heavy, 1.0), jnp.inf)
-    return jnp.maximum(0.0, spread - plain), df
+    return FewVisits(spread, plain, df)

@@ -22,7 +22,7 @@ CHOICES = {
     "on_termination": ("restart", "absorb"),
     "cluster": ("transition", "episode"),
 }
-FLAGS = ("joint", "small_sample", "value_constraint")
+FLAGS = ("joint", "small_sample", "value_constraint", "include_logged")
 PRESETS: dict[str, dict[str, Any]] = {
     "paper": {
         "penalty": penalties.squared(),
@@ -93,6 +93,8 @@ class FitSettings(NamedTuple):
         Number S of posterior draws.
     svi, nuts
         How SVI optimizes, and how NUTS samples.
+    include_logged
+        Whether the policy that logged is one more policy of the belief, estimated from the log.
     preset
         The preset that was asked for, or None.
     """
@@ -120,6 +122,7 @@ class FitSettings(NamedTuple):
     draws: int = 4000
     svi: SviSettings = SviSettings()
     nuts: NutsSettings = NutsSettings()
+    include_logged: bool = False
     preset: str | None = None
 
     @property

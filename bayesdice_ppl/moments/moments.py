@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float, Int
 
 from bayesdice_ppl.moments.cells import Cells, reward_moments
 
@@ -32,8 +32,9 @@ class Moments(NamedTuple):
     matrix, offset
         G, shape (R, K + 1), and c, shape (R,): residual = G (weights, value) + c.
     design
-        The row D~ of each cell without its reward, shape (C, R); the reward of a transition adds
-        to the last column.
+        The row D~ of each cell without its reward, shape (C, R), whose spread is the noise of the
+        residual; the reward of a transition adds to the last column. Of a policy that is estimated
+        from the same log it holds the noise of the estimate too (see `build_moments`).
     initial
         phi(s0, pi) on the R rows, zero past the stationarity ones, shape (E, R).
     active
@@ -45,6 +46,10 @@ class Moments(NamedTuple):
         What a link between weights and ratio needs where a weight is not a pair's ratio: the
         residual's matrix by the ratio of each pair, shape (R, P), and the ratio's features at each
         pair, shape (P, K). Else None.
+    unit
+        Where some policy is estimated from the log: the pair that each pair's visits are counted
+        with, shape (P,), the first of its state for that policy and itself for all others. Else
+        None: every pair is counted by itself.
     """
 
     matrix: Float[Array, "R K"]
@@ -56,6 +61,7 @@ class Moments(NamedTuple):
     prior_scale: Float[Array, " K"]
     by_ratio: Float[Array, "R P"] | None = None
     basis: Float[Array, "P K"] | None = None
+    unit: Int[Array, " P"] | None = None
 
     def residual(self, weights: Float[Array, " K"], value: Float[Array, ""]) -> Float[Array, " R"]:
         """Residual of the constraints where the ratio is linear in the weights, shape (R,)."""
@@ -123,10 +129,13 @@ class StateFeatures(NamedTuple):
         phi(s, pi) = E_{a ~ pi(.|s)} phi(s, a) of each state, shape (S, d).
     active
         1 for the weights in use, shape (K,).
+    estimated
+        Whether the policy is the log's own frequencies, scalar; None: no policy is.
     """
 
     at_state: Float[Array, "S d"]
     active: Float[Array, " K"]
+    estimated: Bool[Array, ""] | None = None
 
 
 def one_hot_features(
@@ -180,9 +189,19 @@ def build_moments(cells: Cells, features: StateFeatures, settings: MomentSetting
     (Yang et al., "Offline Policy Selection under Uncertainty", eq. 8, the expectation over pi
     taken exactly for one-hot features). A pair that the policy does not visit has ratio 0 exactly;
     its columns are zero.
+
+    A policy that is estimated by the log's own frequencies, pi_hat(a|s) = n_sa / n_s, errs with the
+    same transitions. By the delta method its error adds zeta_i (phi(s_i, a_i) - phi(s_i, pi_hat))
+    to each term of the residual, so that the spread of the sum is that of::
+
+        D'_i = gamma [(1 - term_i) phi(s'_i, pi_hat) + restart term_i phi0bar] - phi(s_i, pi_hat)
+
+    The design then holds D'_i. The matrix stays the mean of D_i: the residual as a function of the
+    ratio is the same, and with a ratio that is equal for all actions of a state, as that of the
+    logging policy is, D and D' have the same weighted mean.
     """
     gamma = settings.gamma
-    phi, active = features
+    phi, active = features.at_state, features.active
     n_pairs, n_features = cells.pair_state.shape[0], phi.shape[1]
     phi0 = phi[cells.initial_state]
     phi0bar = cells.initial_weight @ phi0
@@ -247,6 +266,12 @@ def build_moments(cells: Cells, features: StateFeatures, settings: MomentSetting
         size_of_row = jnp.sqrt(jnp.mean(jnp.sum(cells.basis**2, axis=1)))
         weight_scale = ones * settings.prior_sd / size_of_row
     linked = settings.linked and cells.basis is not None
+    unit = None
+    if features.estimated is not None and cells.pair_features is None:
+        unit = _units(cells, features.estimated)
+        of_state = phi[cells.pair_state[cells.pair]]
+        noise = jnp.where(features.estimated, (current - of_state) * active, 0.0)
+        design = design.at[:, :n_features].add(noise)
     return Moments(
         matrix=jnp.concatenate([by_weight, value_column], axis=1),
         offset=jnp.concatenate(offset),
@@ -257,4 +282,11 @@ def build_moments(cells: Cells, features: StateFeatures, settings: MomentSetting
         prior_scale=jnp.append(weight_scale, reward_scale * settings.value_prior_sd),
         by_ratio=by_ratio if linked else None,
         basis=cells.basis if linked else None,
+        unit=unit,
     )
+
+
+def _units(cells: Cells, estimated: Bool[Array, ""]) -> Int[Array, " P"]:
+    """The pair that each pair's visits are counted with: of an estimated policy, by state."""
+    same_state = cells.pair_state[:, None] == cells.pair_state
+    return jnp.where(estimated, jnp.argmax(same_state, axis=1), jnp.arange(len(same_state)))

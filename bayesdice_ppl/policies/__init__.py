@@ -11,11 +11,13 @@ from bayesdice_ppl.policies.alignment import (
     needed_states,
 )
 from bayesdice_ppl.policies.gaussian import ContinuousPolicy, GaussianPolicy, SymmetricPolicy
+from bayesdice_ppl.policies.logged import LOGGED, with_logged_policy
 from bayesdice_ppl.policies.policies import Policies
 from bayesdice_ppl.policies.reading import read_policies
 from bayesdice_ppl.policies.tabular import Policy, TabularPolicy
 
 __all__ = [
+    "LOGGED",
     "AlignedPolicies",
     "ContinuousPolicy",
     "GaussianPolicy",
@@ -27,4 +29,5 @@ __all__ = [
     "align_policies",
     "needed_states",
     "read_policies",
+    "with_logged_policy",
 ]

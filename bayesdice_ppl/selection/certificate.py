@@ -1,8 +1,9 @@
-"""Evidence for a ranking: how its optimality was shown, and how close the next best comes.
+"""Evidence for a ranking: whether it is proven, and how close the next best comes.
 
 "Optimal" alone says little. Two rankings can be all but equal under the belief, or one can win on
 average and lose in half of the draws; so the runner-up, its distance and how often it would have
-been the better choice are part of the answer.
+been the better choice are part of the answer. Where optimality is not proven the bound says how
+much better another ranking might be, and where there is no bound that is said.
 """
 
 from typing import NamedTuple, final
@@ -10,29 +11,53 @@ from typing import NamedTuple, final
 import numpy as np
 from jaxtyping import Float
 
+from bayesdice_ppl.losses import Score
+from bayesdice_ppl.selection.found import Found
+
+# Losses that differ by less than this, relative to their size, differ by rounding.
+_ROUNDING = 1e-12
+_PROVEN = {
+    "exhaustive": "",
+    "sorting": "Sorting by the expected gain of each policy proves it optimal",
+    "assignment": "It is the optimum of a linear assignment of policies to places",
+    "branch and bound": "Branch and bound proves it optimal",
+    "pairwise ordering": "Its loss meets a lower bound, which proves it optimal",
+}
+
 
 @final
 class Certificate(NamedTuple):
-    """What is known about how good a ranking is.
+    """What is known about how good a ranking is, over the belief's draws.
 
     Attributes
     ----------
     status : str
-        "optimal": no other ranking has a lower mean loss over these draws.
+        "optimal": no other ranking that is allowed has a lower expected loss; "gap": none is
+        lower by more than `gap`; "unproven": nothing is known of those that were not tried.
     method : str
-        "exhaustive": every ranking that can make a difference was tried.
+        "exhaustive": every ranking that can make a difference was tried; "sorting", "assignment",
+        "branch and bound", "pairwise ordering": solvers of the form that the expected loss has;
+        "local search": beam search and local moves.
     evaluated : int
-        How many were: ordered prefixes, or sets where the order does not matter.
-    gap : float
-        How much lower the mean loss of some other ranking may be, at most: 0 when optimal.
+        How many rankings, sets or nodes of a tree were tried.
+    gap : float or None
+        How much lower the expected loss of some other ranking may be, at most: 0 when optimal,
+        None when unproven. In units of the loss.
+    relative_gap : float or None
+        For regrets: the gap over E[max] - max E[value], the expected regret of the single policy
+        of the highest mean.
+    bound : float or None
+        The lower bound on the expected loss that the gap is measured from.
     runner_up : tuple of str or None
         The next best order of all N names; None if no other ranking can have another loss.
+    runner_up_proven : bool
+        Whether none comes between the two, or the runner-up is only the best other one seen.
     runner_up_loss : float or None
-        Its mean loss.
+        Its expected loss.
     runner_up_better : float or None
         Share of draws in which the runner-up has a strictly lower loss.
     margin : float or None
-        Mean loss of the runner-up minus that of the ranking, paired draw by draw.
+        Expected loss of the runner-up minus that of the ranking, paired draw by draw.
     margin_standard_error : float or None
         Monte Carlo error of the margin. A margin under twice that could turn with other draws.
     statement : str
@@ -42,8 +67,11 @@ class Certificate(NamedTuple):
     status: str
     method: str
     evaluated: int
-    gap: float
+    gap: float | None
+    relative_gap: float | None
+    bound: float | None
     runner_up: tuple[str, ...] | None
+    runner_up_proven: bool
     runner_up_loss: float | None
     runner_up_better: float | None
     margin: float | None
@@ -76,76 +104,180 @@ def standard_error(losses: Float[np.ndarray, "chain draw"]) -> float:
     return max(independent, correlated) if np.isfinite(correlated) else independent
 
 
+@final
+class Judged(NamedTuple):
+    """Losses of a ranking in every draw, and their risk.
+
+    Attributes
+    ----------
+    losses
+        Shape (chains, draws).
+    risk
+        What the ranking is judged by, in units of the loss.
+    influence
+        Each draw's part in the risk, shape (chains, draws).
+    """
+
+    losses: Float[np.ndarray, "chain draw"]
+    risk: float
+    influence: Float[np.ndarray, "chain draw"]
+
+    @property
+    def standard_error(self) -> float:
+        """Monte Carlo error of the risk."""
+        return standard_error(self.influence)
+
+
+def judge(score: Score, losses: Float[np.ndarray, "chain draw"]) -> Judged:
+    """Take the risk of a ranking's losses."""
+    flat = losses.reshape(-1)
+    influence = np.asarray(score.risk.influence(flat)).reshape(losses.shape)
+    return Judged(losses, float(score.risk.of(flat)), influence)
+
+
 def certify(
     names: tuple[str, ...],
-    losses: Float[np.ndarray, "chain draw"],
+    score: Score,
+    found: Found,
+    own: Judged,
+    other: Judged | None,
     runner_up: list[int] | None,
-    runner_up_losses: Float[np.ndarray, "chain draw"] | None,
     *,
-    evaluated: int,
-    head: int,
-    ordered: bool,
+    scale: float | None = None,
+    restricted: bool = False,
 ) -> Certificate:
-    """Put together the certificate of an exhaustive search.
+    """Put together the certificate of what a solver found.
 
     Parameters
     ----------
     names : tuple of str
         The N candidates.
-    losses : Float[ndarray, "chain draw"]
-        Losses of the ranking found.
+    score : Score
+        What was minimized.
+    found : Found
+        The solver's answer.
+    own, other : Judged, and Judged or None
+        Losses of the ranking and of its runner-up, in the same draws.
     runner_up : list of int or None
         The next best order of all N, if there is one.
-    runner_up_losses : Float[ndarray, "chain draw"] or None
-        Its losses in the same draws.
-    evaluated : int
-        How many rankings or sets were tried.
-    head : int
-        How many leading places were varied.
-    ordered : bool
-        Whether their order mattered.
-
-    Returns
-    -------
-    Certificate
-        With status "optimal" and gap 0.
+    scale : float, optional
+        E[max] - max E[value] for regrets: what the relative gap is relative to.
+    restricted : bool
+        Whether rules said which launches are allowed.
     """
-    first = f"{head} of the {len(names)} places" if head > 1 else "place"
-    tried = f"All {evaluated:,} {'orders of' if ordered else 'choices for'} the first {first}"
-    if runner_up is None or runner_up_losses is None:
-        statement = (
-            "Every order has the same loss in every draw: this score cannot tell them apart here."
-        )
-        return Certificate(
-            "optimal", "exhaustive", evaluated, 0.0, None, None, None, None, None, statement
-        )
-    difference = runner_up_losses - losses
-    # Losses that differ by rounding alone are equal.
-    rounding = 1e-12 * max(float(np.abs(losses).max()), float(np.abs(runner_up_losses).max()))
-    difference = np.where(np.abs(difference) <= rounding, 0.0, difference)
+    rounding = _ROUNDING * max(1e-300, float(np.abs(own.losses).max()))
+    gap = None if found.bound is None else max(found.loss - found.bound, 0.0)
+    if gap is not None and gap <= max(rounding, _ROUNDING * score_size(own)):
+        gap = 0.0
+    status = "unproven" if gap is None else "gap" if gap > 0.0 else "optimal"
+    relative = None
+    if gap is not None and scale is not None:
+        relative = gap / scale if scale > 0.0 else 0.0
+    proof = _proof(names, score, found, status, gap, relative, own.losses.size, restricted)
+    base = Certificate(
+        status=status,
+        method=found.method,
+        evaluated=found.evaluated,
+        gap=gap,
+        relative_gap=relative,
+        bound=found.bound,
+        runner_up=None,
+        runner_up_proven=found.runner_up_proven,
+        runner_up_loss=None,
+        runner_up_better=None,
+        margin=None,
+        margin_standard_error=None,
+        statement=proof,
+    )
+    if runner_up is None or other is None or found.runner_up is None:
+        return base._replace(statement=f"{proof} {_no_runner_up(restricted)}")
+    difference = _rounded(other.losses - own.losses, own, other)
+    change = _rounded(other.influence - own.influence, own, other)
+    margin, error = other.risk - own.risk, standard_error(change)
+    if abs(margin) <= _ROUNDING * max(abs(other.risk), abs(own.risk)):
+        margin = 0.0
     better = float((difference < 0.0).mean())
-    margin, error = float(difference.mean()), standard_error(difference)
     listed = tuple(names[i] for i in runner_up)
-    next_best = ", ".join(listed[:head])
-    statement = f"{tried} were tried over {losses.size:,} draws; none has a lower expected loss. "
+    head = listed[: len(found.runner_up)]
+    next_best = ", ".join(head[:8]) + (", ..." if len(head) > 8 else "")
+    which = "The next best" if found.runner_up_proven else "The best other one seen"
     if difference.any():
-        statement += (
-            f"The next best ({next_best}) loses {margin:.3g} more on average (Monte Carlo error "
+        rest = (
+            f"{which} ({next_best}) loses {margin:.3g} more {_on(score)} (Monte Carlo error "
             f"{error:.2g}) and would have been strictly better in {better:.0%} of the draws."
         )
         if margin <= 2 * error:
-            statement += " The two are a tie as far as these draws can tell."
+            rest += " The two are a tie as far as these draws can tell."
     else:
-        statement += f"The next best ({next_best}) has the same loss in every draw: a tie."
-    return Certificate(
-        status="optimal",
-        method="exhaustive",
-        evaluated=evaluated,
-        gap=0.0,
+        rest = f"{which} ({next_best}) has the same loss in every draw: a tie."
+    return base._replace(
         runner_up=listed,
-        runner_up_loss=float(runner_up_losses.mean()),
+        runner_up_loss=other.risk,
         runner_up_better=better,
         margin=margin,
         margin_standard_error=error,
-        statement=statement,
+        statement=f"{proof} {rest}",
+    )
+
+
+def score_size(judged: Judged) -> float:
+    """Give the size of the losses that rounding is relative to."""
+    return float(np.abs(judged.losses).max())
+
+
+def _on(score: Score) -> str:
+    return "on average" if score.averaged else f"by {score.risk.name}"
+
+
+def _no_runner_up(restricted: bool) -> str:
+    if restricted:
+        return "No other launch is allowed."
+    return "Every order has the same loss in every draw: this score cannot tell them apart here."
+
+
+def _rounded(difference: np.ndarray, own: Judged, other: Judged) -> np.ndarray:
+    """Take losses that differ by rounding alone as equal."""
+    size = max(float(np.abs(own.losses).max()), float(np.abs(other.losses).max()))
+    return np.where(np.abs(difference) <= _ROUNDING * size, 0.0, difference)
+
+
+def _proof(
+    names: tuple[str, ...],
+    score: Score,
+    found: Found,
+    status: str,
+    gap: float | None,
+    relative: float | None,
+    n_draws: int,
+    restricted: bool,
+) -> str:
+    """Say how much is proven, and how."""
+    over = f"over {n_draws:,} draws"
+    allowed = " that is allowed" if restricted else ""
+    what = "expected loss" if score.averaged else f"{score.risk.name} of the loss"
+    tried = f"{found.evaluated:,}"
+    if found.method == "exhaustive":
+        depth = score.depth(len(names))
+        first = f"{depth} of the {len(names)} places" if depth > 1 else "place"
+        kind = "orders of" if score.ordered else "choices for"
+        every = f"All {tried} {'allowed ' if restricted else ''}{kind} the first {first}"
+        return f"{every} were tried {over}; none has a lower {what}."
+    if status == "optimal":
+        how = _PROVEN.get(found.method, "It is proven optimal")
+        nodes = f" ({tried} nodes)" if found.method == "branch and bound" else ""
+        return f"{how}{nodes} {over}: no ranking{allowed} has a lower {what}."
+    if status == "gap":
+        part = "" if relative is None else f", {relative:.2%} of what the single best guess loses"
+        return (
+            f"By {found.method} ({tried} tried) {over}: no ranking{allowed} has {what} lower by "
+            f"more than {gap:.3g} (gap <= {gap:.3g}{part})."
+        )
+    reason = (
+        ""
+        if score.averaged
+        else f" For {score.risk.name} there is no exact solver: its structure is not the mean's."
+    )
+    return (
+        f"Unproven: the best of {tried} rankings that beam and local search tried {over}; one "
+        f"that was not tried may have a lower {what}.{reason}"
     )

@@ -10,48 +10,51 @@ over these draws.
 from collections.abc import Iterator
 from itertools import chain, combinations, islice, permutations
 from math import comb, perm
-from typing import NamedTuple, final
 
 import numpy as np
 from jaxtyping import Float, Int
 
 from bayesdice_ppl.errors import ScoreError
 from bayesdice_ppl.losses import Score
+from bayesdice_ppl.selection.found import Found
+from bayesdice_ppl.selection.objective import fast_objective
+from bayesdice_ppl.selection.rules import Rules, no_rules
 
 _CHUNK = 1 << 16
 # Losses closer than this, relative to their scale, differ by rounding alone.
 _SAME = 1e-12
 
 
-@final
-class Found(NamedTuple):
-    """What an exhaustive search found.
+def prefix_sizes(score: Score, rules: Rules) -> list[int]:
+    """Tell how many places a prefix may have: the depth, or fewer where the rules leave no choice.
 
-    Attributes
-    ----------
-    prefix : tuple of int
-        Policies of the first `depth` places, best first.
-    loss : float
-        Its loss averaged over draws and tie-breaks.
-    runner_up : tuple of int or None
-        The next best prefix: another set where order does not matter. None if there is no other.
-    runner_up_loss : float or None
-        Its mean loss.
-    evaluated : int
-        How many prefixes were tried: all there are.
+    Fewer than the depth are launched only by scores that allow it, and only where a budget or a
+    lack of policies that may go live asks for it; the longest come first.
     """
+    n_policies = len(rules.excluded)
+    depth = score.depth(n_policies)
+    if not score.partial:
+        return [depth]
+    most = min(depth, int((~rules.excluded).sum()))
+    least = max(int(rules.required.sum()), 1) if np.isfinite(rules.budget) else most
+    return list(range(most, least - 1, -1))
 
-    prefix: tuple[int, ...]
-    loss: float
-    runner_up: tuple[int, ...] | None
-    runner_up_loss: float | None
-    evaluated: int
 
+def count_prefixes(score: Score, n_policies: int, rules: Rules | None = None) -> int:
+    """Count the prefixes that an exhaustive search tries: N!/(N - depth)!, or C(N, depth) sets.
 
-def count_prefixes(score: Score, n_policies: int) -> int:
-    """Count the prefixes that an exhaustive search tries: N!/(N - depth)!, or C(N, depth) sets."""
+    Parameters
+    ----------
+    score : Score
+        What is to be minimized.
+    n_policies : int
+        N.
+    rules : Rules, optional
+        Of policies that may not go live none is tried; a budget is not counted in.
+    """
+    rules = no_rules(n_policies) if rules is None else rules
     ways = perm if score.ordered else comb
-    return ways(n_policies, score.depth(n_policies))
+    return sum(ways(len(_varied(score, rules)), size) for size in prefix_sizes(score, rules))
 
 
 def search(
@@ -59,9 +62,10 @@ def search(
     score: Score,
     preference: Int[np.ndarray, " N"],
     *,
+    rules: Rules | None = None,
     max_evaluations: int | None = None,
 ) -> Found:
-    """Find the prefix with the lowest mean loss, and the next best, by trying all of them.
+    """Find the prefix with the lowest expected loss, and the next best, by trying all of them.
 
     Parameters
     ----------
@@ -72,6 +76,8 @@ def search(
     preference : Int[ndarray, "N"]
         All policies, the preferred first: among prefixes of equal loss the one wins that is first
         in lexicographic order when the policies are numbered so.
+    rules : Rules, optional
+        Which launches are allowed; all if left out.
     max_evaluations : int, optional
         Largest number of prefixes to try; the score's own limit if left out.
 
@@ -83,54 +89,62 @@ def search(
     Raises
     ------
     ScoreError
-        If there are more prefixes than that, or the score does not fit the candidates.
+        If there are more prefixes than that, none is allowed, or the score does not fit the
+        candidates.
     """
     n_policies = values.shape[1]
-    total = check_effort(score, n_policies, max_evaluations)
-    mean_loss = score.mean_loss(values)
+    score.check(n_policies)
+    rules = no_rules(n_policies) if rules is None else rules
+    total = _check_effort(score, n_policies, rules, max_evaluations)
     scale = score.loss_scale(values)
-    best_rows = np.empty((0, score.depth(n_policies)), np.intp)
+    rank_of = np.argsort(preference)
+    varied = sorted(_varied(score, rules), key=lambda i: rank_of[i])
+    best: list[tuple[int, ...]] = []
     best_losses = np.empty(0)
-    for rows in _prefixes(score, n_policies):
-        prefixes = preference[rows]
-        losses = np.concatenate([best_losses, mean_loss(prefixes)])
-        kept = _two_lowest(losses, _SAME * max(scale, float(np.abs(losses).max())))
-        best_rows = np.concatenate([best_rows, prefixes])[kept]
-        best_losses = losses[kept]
-    alone = len(best_rows) == 1
+    evaluated = 0
+    for size in prefix_sizes(score, rules):
+        launched = score.launches(n_policies)
+        head = size if launched is None else min(size, launched)
+        objective = fast_objective(score, values, size, total)
+        for prefixes in _prefixes(np.array(varied, np.intp), size, ordered=score.ordered):
+            if not rules.free:
+                prefixes = prefixes[rules.allow(prefixes[:, :head])]
+            if not len(prefixes):
+                continue
+            evaluated += len(prefixes)
+            losses = np.concatenate([best_losses, objective(prefixes)])
+            kept = _two_lowest(losses, _SAME * max(scale, float(np.abs(losses).max())))
+            known = len(best)
+            best = [
+                best[row] if row < known else tuple(prefixes[row - known].tolist()) for row in kept
+            ]
+            best_losses = losses[kept]
+    if not best:
+        raise ScoreError(f"no set of policies that {score.name} could launch is allowed")
+    alone = len(best) == 1
     return Found(
-        tuple(best_rows[0].tolist()),
-        float(best_losses[0]),
-        None if alone else tuple(best_rows[1].tolist()),
-        None if alone else float(best_losses[1]),
-        total,
+        prefix=best[0],
+        loss=float(best_losses[0]),
+        bound=float(best_losses[0]),
+        runner_up=None if alone else best[1],
+        runner_up_loss=None if alone else float(best_losses[1]),
+        runner_up_proven=True,
+        evaluated=evaluated,
+        method="exhaustive",
     )
 
 
-def check_effort(score: Score, n_policies: int, max_evaluations: int | None = None) -> int:
-    """Count the prefixes that a search has to try, and refuse too many.
+def _varied(score: Score, rules: Rules) -> list[int]:
+    """List the policies that a prefix is made of."""
+    n_policies = len(rules.excluded)
+    if score.launches(n_policies) != score.depth(n_policies):
+        return list(range(n_policies))  # what lies past the launch is listed too
+    return np.flatnonzero(~rules.excluded).tolist()
 
-    Parameters
-    ----------
-    score : Score
-        What is to be minimized.
-    n_policies : int
-        N.
-    max_evaluations : int, optional
-        Most prefixes to try; the score's own limit if left out.
 
-    Returns
-    -------
-    int
-        How many there are.
-
-    Raises
-    ------
-    ScoreError
-        If there are more than that, or the score does not fit the candidates.
-    """
-    score.check(n_policies)
-    total = count_prefixes(score, n_policies)
+def _check_effort(score: Score, n_policies: int, rules: Rules, max_evaluations: int | None) -> int:
+    """Count the prefixes that a search has to try, and refuse too many."""
+    total = count_prefixes(score, n_policies, rules)
     limit = score.max_evaluations if max_evaluations is None else max_evaluations
     if total > limit:
         what = "rankings" if score.ordered else "sets"
@@ -142,16 +156,16 @@ def check_effort(score: Score, n_policies: int, max_evaluations: int | None = No
     return total
 
 
-def _prefixes(score: Score, n_policies: int) -> Iterator[Int[np.ndarray, "chunk depth"]]:
+def _prefixes(
+    policies: Int[np.ndarray, " n"], size: int, *, ordered: bool
+) -> Iterator[Int[np.ndarray, "chunk size"]]:
     """List all prefixes in lexicographic order, a bounded number at a time."""
-    depth = score.depth(n_policies)
-    every = permutations if score.ordered else combinations
-    rows = every(range(n_policies), depth)
+    rows = (permutations if ordered else combinations)(range(len(policies)), size)
     while True:
         flat = np.fromiter(chain.from_iterable(islice(rows, _CHUNK)), np.intp)
         if not flat.size:
             return
-        yield flat.reshape(-1, depth)
+        yield policies[flat.reshape(-1, size)]
 
 
 def _two_lowest(losses: Float[np.ndarray, " R"], tolerance: float) -> list[int]:

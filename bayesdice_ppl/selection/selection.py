@@ -7,15 +7,17 @@ much, the order is still given and no recommendation is made.
 """
 
 import math
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
+from jaxtyping import Float
 
 from bayesdice_ppl.errors import ScoreError, SettingsError
-from bayesdice_ppl.scores import Custom, Score
-from bayesdice_ppl.selection.certificate import Certificate, certify, standard_error
-from bayesdice_ppl.selection.exhaustive import search
+from bayesdice_ppl.losses import Custom, NormalizedRegret, Regret, SafeImprovement
+from bayesdice_ppl.scores import Score
+from bayesdice_ppl.selection.certificate import Certificate, Judged, certify, judge
 from bayesdice_ppl.selection.reading import (
     SUPPORT_VARIABLES,
     SupportWarning,
@@ -24,6 +26,8 @@ from bayesdice_ppl.selection.reading import (
     read_support,
     read_warnings,
 )
+from bayesdice_ppl.selection.rules import check_rules, keep_admissible, read_rules
+from bayesdice_ppl.selection.solving import solve
 from bayesdice_ppl.selection.table import as_html, as_text, summary_table
 
 if TYPE_CHECKING:
@@ -43,13 +47,18 @@ class Selection:
     ----------
     order : list of str
         All N names, best first. Past the depth of the score: by posterior mean, then name.
+    launch : list of str
+        Those of them that go live: the first k, or fewer where a budget or the score's own
+        condition allows no more; none for a score of the whole ranking.
     expected_loss : float
-        Mean over draws and tie-breaks of the score's loss; lower is better. In reward per step
-        for regret, 1 minus the score for precision, accuracy and correlation.
+        Mean over draws and tie-breaks of the score's loss, or the score's other risk; lower is
+        better. In reward per step for regret, 1 minus the score for most others.
+    normalized_loss : float or None
+        For regret, beside it: regret over the range of the values, draw by draw, without a unit.
     loss_standard_error : float
         Monte Carlo error of `expected_loss`, in the same units.
     certificate : Certificate
-        How the ranking is known to be optimal, and how close the runner-up comes.
+        What is proven of the ranking, and how close the runner-up comes.
     score : str
         Name of the score.
     k : int
@@ -75,7 +84,9 @@ class Selection:
     """
 
     order: list[str]
+    launch: list[str]
     expected_loss: float
+    normalized_loss: float | None
     loss_standard_error: float
     certificate: Certificate
     score: str
@@ -92,15 +103,17 @@ class Selection:
     @property
     def answer(self) -> str:
         """One sentence that says which candidates to try, or that none is recommended, and why."""
-        head = ", ".join(self.order[: min(self.k, _LISTED)])
-        if self.k > _LISTED:
-            head += ", ..."
-        numbers = (
-            f"expected {self.score} loss {self.expected_loss:.3g} "
-            f"(Monte Carlo error {self.loss_standard_error:.2g})"
-        )
+        leading = self.launch or self.order
+        head = ", ".join(leading[:_LISTED]) + (", ..." if len(leading) > _LISTED else "")
+        numbers = f"expected {self.score} loss {self.expected_loss:.3g}"
+        if " of " in self.score:
+            numbers = f"{self.score}: loss {self.expected_loss:.3g}"
+        inside = f"Monte Carlo error {self.loss_standard_error:.2g}"
+        if self.normalized_loss is not None:
+            inside += f"; normalized by the range of the values, {self.normalized_loss:.2%}"
+        numbers += f" ({inside})"
         if self.recommended:
-            return f"Try {head}: {numbers}."
+            return f"{'Try' if self.launch else 'Ranked'} {head}: {numbers}."
         return (
             f"No recommendation, as the logs support some candidates too thinly "
             f"({'; '.join(self.reasons)}); the belief by itself would put {head} first, {numbers}."
@@ -116,7 +129,9 @@ class Selection:
         """
         content = {
             "order": self.order,
+            "launch": self.launch,
             "expected_loss": self.expected_loss,
+            "normalized_loss": self.normalized_loss,
             "loss_standard_error": self.loss_standard_error,
             "score": self.score,
             "statistic": self.statistic,
@@ -160,11 +175,18 @@ def select(
     abstain: bool = True,
     max_evaluations: int | None = None,
     statistic: str = "value",
+    costs: Mapping[str, float] | None = None,
+    budget: float | None = None,
+    must_include: Collection[str] = (),
+    must_exclude: Collection[str] = (),
 ) -> Selection:
     """Rank the candidates so that the score's expected loss under the belief is lowest.
 
-    Among rankings of equal expected loss the one wins that lists the policy of the higher
-    posterior mean earlier, and for equal means the one whose name sorts first. The same belief
+    Where there are few rankings all of them are tried. Beyond, the mean loss of precision,
+    accuracy, ndcg, spearman and the regrets is minimized exactly or with a proven gap, Kendall's
+    with a bound, and the rest is searched: the certificate says which. Among rankings of equal
+    expected loss the one wins that lists the policy of the higher posterior mean earlier, and for
+    equal means the one whose name sorts first, wherever all are tried or sorted. The same belief
     and score always give the same ranking.
 
     Parameters
@@ -180,24 +202,32 @@ def select(
         Whether a warning that is marked so takes the recommendation away. The ranking is
         computed and given in any case.
     max_evaluations : int, optional
-        Most rankings to try; the score's own limit if left out (2,000,000; 50,000 for callables).
+        Most rankings to try one by one: all of them if there are no more, else as many as a
+        search may. By default 50,000; for correlation@k all are tried up to 2,000,000.
     statistic : str
         Which variable of `posterior` the values are: a belief of several statistics has each under
         its name, such as ``"cvar(0.1)"``.
+    costs, budget : mapping of str to float, and float, optional
+        What launching each candidate costs, and what the launch may cost in all, in one unit. Of
+        at most k candidates as many go live as the budget affords and the loss asks for; for
+        correlation@k and callables exactly k.
+    must_include, must_exclude : collection of str
+        Candidates that have to be among those that go live, and that must not be. The loss is
+        still held against all: a candidate that is excluded may be the best.
 
     Returns
     -------
     Selection
-        Order, expected loss, certificate and table.
+        Order, launch, expected loss, certificate and table.
 
     Raises
     ------
     BeliefError
         If the belief lacks draws or names, or a value is NaN or infinite.
     ScoreError
-        If the score does not fit the candidates, or there are too many rankings to try.
+        If the score does not fit the candidates or names one that the belief does not have.
     SettingsError
-        If `max_evaluations` is not a whole number of at least 1.
+        If `max_evaluations` is not a whole number of at least 1, or no launch meets the rules.
     """
     if not isinstance(score, Score):
         raise ScoreError(
@@ -214,51 +244,136 @@ def select(
     support_warnings = read_warnings(belief, names)
     support = read_support(belief, names)
     score.check(n_policies)
+    score = score.bind(names)
     values = draws.values.reshape(-1, n_policies)
+    rules = read_rules(
+        names,
+        costs=costs,
+        budget=budget,
+        must_include=must_include,
+        must_exclude=must_exclude,
+    )
+    asked = not rules.free
+    rules = keep_admissible(rules, score, values, names)
+    check_rules(rules, score, names)
     mean = values.mean(axis=0)
     preference = sorted(range(n_policies), key=lambda i: (-mean[i], names[i]))
 
-    found = search(values, score, np.array(preference), max_evaluations=max_evaluations)
-    order = _completed(found.prefix, preference)
-    runner_up = None if found.runner_up is None else _completed(found.runner_up, preference)
+    columns = np.array(preference)
+    found = solve(
+        np.ascontiguousarray(values[:, columns]),
+        score.permuted(preference),
+        rules.permuted(columns),
+        max_evaluations=max_evaluations,
+    )
+    prefix = [preference[i] for i in found.prefix]
+    second = None if found.runner_up is None else [preference[i] for i in found.runner_up]
+    order = _completed(prefix, preference)
+    runner_up = None if second is None else _completed(second, preference)
     if isinstance(score, Custom):
         score.check_depth(values, np.array(order))
-    pair = np.array([order] if runner_up is None else [order, runner_up])
-    losses = score.losses(values, pair).reshape(len(pair), *draws.values.shape[:2])
-
+    own, other = _judged(score, draws.values, prefix, second)
+    launched = score.launches(n_policies)
     depth = score.depth(n_policies)
     k = depth if score.k is None else score.k
     warned = support_warnings or []
     reasons = [warning.sentence for warning in warned if warning.abstain and abstain]
     return Selection(
         order=[names[i] for i in order],
-        expected_loss=float(losses[0].mean()),
-        loss_standard_error=standard_error(losses[0]),
+        launch=[] if launched is None else [names[i] for i in prefix[:launched]],
+        expected_loss=own.risk,
+        normalized_loss=_normalized(score, values, prefix),
+        loss_standard_error=own.standard_error,
         certificate=certify(
             names,
-            losses[0],
+            score,
+            found,
+            own,
+            other,
             runner_up,
-            None if runner_up is None else losses[1],
-            evaluated=found.evaluated,
-            head=depth,
-            ordered=score.ordered,
+            scale=_single_regret(score, values),
+            restricted=not rules.free,
         ),
         score=score.name,
         k=k,
         n_draws=len(values),
-        table=summary_table(draws, order, k),
+        table=summary_table(draws, order, k, len(prefix[:launched]) if launched else 0),
         recommended=not reasons,
         reasons=reasons,
         warnings=[warning.sentence for warning in warned],
-        notes=_notes(support_warnings, support),
+        notes=[
+            *_notes(support_warnings, support),
+            *_notes_on_launch(score, values, names, prefix, asked=asked),
+        ],
         support=support,
         statistic=read_statistic(belief, str(statistic)),
     )
 
 
-def _completed(prefix: tuple[int, ...], preference: list[int]) -> list[int]:
+def _judged(
+    score: Score,
+    values: Float[np.ndarray, "chain draw N"],
+    prefix: list[int],
+    second: list[int] | None,
+) -> tuple[Judged, Judged | None]:
+    """Take the losses of the ranking and of its runner-up, from one digest where they are alike."""
+    flat = values.reshape(-1, values.shape[-1])
+    if second is not None and len(second) == len(prefix):
+        both = score.losses(flat, np.array([prefix, second]), fewer=True)
+    else:
+        rows = [prefix] if second is None else [prefix, second]
+        both = np.concatenate([score.losses(flat, np.array([row]), fewer=True) for row in rows])
+    judged = [judge(score, losses.reshape(values.shape[:2])) for losses in both]
+    return judged[0], judged[1] if len(judged) > 1 else None
+
+
+def _completed(prefix: list[int], preference: list[int]) -> list[int]:
     """Append the policies that a prefix leaves out, the preferred first."""
-    return [*prefix, *(i for i in preference if i not in prefix)]
+    listed = set(prefix)
+    return [*prefix, *(i for i in preference if i not in listed)]
+
+
+def _normalized(score: Score, values: np.ndarray, prefix: list[int]) -> float | None:
+    """Give the regret over the range of the draw, of a score that is a regret."""
+    if not isinstance(score, Regret | SafeImprovement):
+        return None
+    beside = NormalizedRegret(score.k, score.risk)
+    losses = beside.losses(values, np.array([prefix]), fewer=True)
+    return float(score.risk.of(losses)[0])
+
+
+def _single_regret(score: Score, values: np.ndarray) -> float | None:
+    """Give E[max] - max E[value] in units of the loss, of a score that covers the draws."""
+    if not (score.averaged and isinstance(score, Regret | NormalizedRegret | SafeImprovement)):
+        return None
+    seen = score.structure(values).values
+    return float(seen.max(axis=1).mean() - seen.mean(axis=0).max())
+
+
+def _notes_on_launch(
+    score: Score, values: np.ndarray, names: tuple[str, ...], prefix: list[int], *, asked: bool
+) -> list[str]:
+    """Say how the baseline fared, and that fewer than k go live where that is so."""
+    notes = []
+    if isinstance(score, SafeImprovement) and score.place_of_baseline is not None:
+        safe = score.admissible(values)
+        others = 0 if safe is None else int(safe.sum()) - 1
+        baseline = values[:, score.place_of_baseline]
+        notes.append(
+            f"{others} of {len(names) - 1} other policies are worse than {score.baseline} with a "
+            f"probability below {score.xi:g}"
+        )
+        for i in prefix:
+            if i != score.place_of_baseline:
+                gain, worse = (values[:, i] - baseline).mean(), (values[:, i] < baseline).mean()
+                notes.append(
+                    f"{names[i]} is worth {gain:.4g} more than {score.baseline} on average and is "
+                    f"worse with a probability of {worse:.3g}"
+                )
+    if score.k is not None and len(prefix) < score.k:
+        why = "the rules afford or allow no more" if asked else "no more are allowed by the score"
+        notes.append(f"{len(prefix)} of {score.k} places are filled: {why}, or none would help")
+    return notes
 
 
 def _notes(warned: list[SupportWarning] | None, support: dict[str, dict[str, float]]) -> list[str]:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _SAMPLE_DIMS = ["chain", "draw"]
 
 
-def summary_table(draws: Draws, order: list[int], k: int) -> "pl.DataFrame":
+def summary_table(draws: Draws, order: list[int], k: int, n_launched: int) -> "pl.DataFrame":
     """Summarize each candidate's value and place.
 
     Parameters
@@ -29,13 +29,16 @@ def summary_table(draws: Draws, order: list[int], k: int) -> "pl.DataFrame":
         All policies, best first: the order of the rows.
     k : int
         1 <= k <= N, for `p_top_k`.
+    n_launched : int
+        How many of the first go live.
 
     Returns
     -------
     polars.DataFrame
         N rows. `policy`; `rank`, 1 is best; `mean`, `sd`, `hdi90_lower`, `hdi90_upper` of the
         value, in reward per step; `p_best` and `p_top_k`, the probabilities that it truly is the
-        best and among the best k; `expected_rank`, the mean of its true place.
+        best and among the best k; `expected_rank`, the mean of its true place; `launched`,
+        whether it goes live.
     """
     import polars as pl
     import xarray as xr
@@ -67,6 +70,7 @@ def summary_table(draws: Draws, order: list[int], k: int) -> "pl.DataFrame":
     return pl.DataFrame(
         {"policy": [names[i] for i in order], "rank": np.arange(1, len(names) + 1)}
         | {name: np.asarray(column, np.float64)[order] for name, column in columns.items()}
+        | {"launched": np.arange(len(names)) < n_launched}
     )
 
 
@@ -86,8 +90,14 @@ def formatted(table: "pl.DataFrame") -> tuple[list[str], list[list[str]]]:
     """
     formats = dict.fromkeys(["mean", "sd", "hdi90_lower", "hdi90_upper"], ".4g")
     formats |= {"p_best": ".3f", "p_top_k": ".3f", "expected_rank": ".2f"}
+
+    def written(name: str, cell: object) -> str:
+        if isinstance(cell, bool):
+            return "yes" if cell else "no"
+        return format(cell, formats.get(name, ""))
+
     rows = [
-        [format(cell, formats.get(name, "")) for name, cell in zip(table.columns, row, strict=True)]
+        [written(name, cell) for name, cell in zip(table.columns, row, strict=True)]
         for row in table.iter_rows()
     ]
     return list(table.columns), rows

@@ -121,7 +121,7 @@ def test_eight_policies_and_4000_draws_take_less_than_two_seconds(word, k):
 
 
 def test_results_do_not_depend_on_chunks(monkeypatch):
-    from bayesdice_ppl import losses
+    from bayesdice_ppl.losses import correlation, structure
     from bayesdice_ppl.selection import exhaustive
 
     values = random_draws(5, 6)
@@ -129,7 +129,8 @@ def test_results_do_not_depend_on_chunks(monkeypatch):
     some = [scores.regret(3), scores.accuracy(3), scores.correlation(3), scores.precision(3)]
     whole = [search(values, score, preference) for score in some]
     monkeypatch.setattr(exhaustive, "_CHUNK", 7)
-    monkeypatch.setattr(losses, "_CHUNK", 16)
+    monkeypatch.setattr(structure, "CHUNK", 16)
+    monkeypatch.setattr(correlation, "CHUNK", 16)
     for found, score in zip(whole, some, strict=True):
         again = search(values, score, preference)
         assert again.prefix == found.prefix

@@ -1,18 +1,12 @@
-"""Figures, as thin layers over ArviZ's.
+"""The intervals of every policy's value, one below the other."""
 
-A belief is an ArviZ DataTree, so its figures are ArviZ's too: what is added here is the order of
-the policies, labels that say what is shown in which unit, and sizes that keep them legible.
-"""
-
-import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from bayesdice_ppl.errors import BeliefError, OutputError, SettingsError
-from bayesdice_ppl.outputs import staged_file
-from bayesdice_ppl.selection.reading import read_draws
+from bayesdice_ppl.errors import BeliefError, SettingsError
+from bayesdice_ppl.selection.reading import Draws, read_draws
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -61,12 +55,8 @@ def forest(
     from arviz_plots import add_lines, plot_forest
 
     draws = read_draws(belief)
-    mean = draws.values.mean(axis=(0, 1))
-    names = list(draws.names)
-    if order is None:
-        order = sorted(names, key=lambda name: (-mean[names.index(name)], name))
-    _check_order(order, names)
-    columns = [names.index(name) for name in order]
+    order = in_order(draws, order)
+    columns = [draws.names.index(name) for name in order]
     shown = xr.DataTree.from_dict(
         {
             "posterior": xr.Dataset(
@@ -98,30 +88,25 @@ def forest(
     return collection
 
 
-def save(collection: "PlotCollection", path: str | os.PathLike[str]) -> None:
-    """Write a figure to a file, all of it or nothing.
+def in_order(draws: Draws, order: Sequence[str] | None) -> list[str]:
+    """List the policies to show, best first.
 
     Parameters
     ----------
-    collection : arviz_plots.PlotCollection
-        From `forest`.
-    path : str or path-like
-        Where to; the ending decides the format. A file that is there is replaced.
+    draws : Draws
+        Of the policy values, with the names.
+    order : sequence of str or None
+        Which to show; all of them by posterior mean, then name, if None.
 
     Raises
     ------
-    OutputError
-        If the file cannot be written, or the format is not known.
+    SettingsError
+        If `order` names a policy that the belief does not have, names one twice, or is empty.
     """
-    kwargs = {"dpi": 150} if collection.backend == "matplotlib" else {}
-    with staged_file(path) as scratch:
-        try:
-            collection.savefig(scratch, **kwargs)
-        except ValueError as error:
-            raise OutputError(f"the figure cannot be written to {path}: {error}") from error
-
-
-def _check_order(order: Sequence[str], names: list[str]) -> None:
+    names = list(draws.names)
+    if order is None:
+        mean = draws.values.mean(axis=(0, 1))
+        return sorted(names, key=lambda name: (-mean[names.index(name)], name))
     if isinstance(order, str) or not order:
         raise SettingsError(f"order must list policies by name, best first, got {order!r}")
     for name in order:
@@ -131,6 +116,7 @@ def _check_order(order: Sequence[str], names: list[str]) -> None:
             )
         if list(order).count(name) > 1:
             raise SettingsError(f"order names {name!r} twice")
+    return list(order)
 
 
 def _logged_value(belief: "xr.DataTree") -> float | None:

@@ -1,0 +1,304 @@
+"""The regularized Lagrangian of a policy's value: GenDICE and its family, by their switches.
+
+A ratio maximizes and a Q minimizes one bilinear form; what is added to it makes the saddle point
+easier to find, and biases some of the three estimates that can be read off it, but not others.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, final
+
+from jaxtyping import PRNGKeyArray
+
+from bayesdice_ppl.baselines.checks import nonnegative, one_of, optional_ridge
+from bayesdice_ppl.baselines.interface import Estimate, Needs, check_question
+from bayesdice_ppl.baselines.rows import make_rows
+from bayesdice_ppl.baselines.saddle import Blocks, Saddle, Switches, make_blocks, solve_saddle
+from bayesdice_ppl.errors import SettingsError
+from bayesdice_ppl.features.maps import FeatureChoice
+from bayesdice_ppl.logs import Logs
+from bayesdice_ppl.policies import ContinuousPolicy, Policy
+
+ESTIMATORS = ("primal", "dual", "lagrangian")
+PRESETS: dict[str, dict[str, Any]] = {
+    "dual_dice": {"dual_regularizer": 1.0, "zero_reward": True},
+    "gen_dice": {
+        "primal_regularizer": 1.0,
+        "zeta_positive": True,
+        "normalization": True,
+        "normalization_slack": 1.0,
+        "zero_reward": True,
+    },
+    "gradient_dice": {
+        "primal_regularizer": 1.0,
+        "normalization": True,
+        "normalization_slack": 1.0,
+        "zero_reward": True,
+    },
+    "minimax_weight": {"zero_reward": True},
+    "minimax_q": {"estimator": "primal"},
+    "best_dice": {"dual_regularizer": 1.0, "zeta_positive": True, "normalization": True},
+}
+"""The methods that the family contains, by what differs from all switches off."""
+
+
+@final
+@dataclass(frozen=True)
+class LagrangianDice:
+    """A choice of the family; make one with `lagrangian_dice`."""
+
+    label: str
+    switches: Switches
+    estimator: str
+    ridge: float | None
+    features: FeatureChoice | None
+    renormalize: bool
+
+    @property
+    def name(self) -> str:
+        """Name in tables."""
+        return self.label
+
+    @property
+    def needs(self) -> Needs:
+        """Nothing beside transitions; of a log of vectors a key."""
+        return Needs()
+
+    @property
+    def gives(self) -> str:
+        """An estimate alone."""
+        return "estimate"
+
+    def estimate(
+        self,
+        logs: Logs,
+        policy: Policy | ContinuousPolicy,
+        *,
+        gamma: float,
+        level: float = 0.9,
+        rng_key: PRNGKeyArray | None = None,
+        on_termination: str = "restart",
+    ) -> Estimate:
+        """Estimate the value of a policy; see `bayesdice_ppl.baselines.Baseline`."""
+        asked = check_question(
+            self, logs, gamma=gamma, level=level, rng_key=rng_key, on_termination=on_termination
+        )
+        if asked.gamma == 1.0 and not self.switches.normalization:
+            raise SettingsError(
+                f"{self.name}: at gamma = 1 a ratio of 0 satisfies every constraint; use "
+                "normalization=True, or gamma < 1."
+            )
+        rows = make_rows(
+            logs,
+            policy,
+            asked,
+            features=self.features,
+            rng_key=rng_key,
+            renormalize=self.renormalize,
+        )
+        blocks = make_blocks(rows, self.ridge)
+        return Estimate(read_value(blocks, solve_saddle(blocks, self.switches), self.estimator))
+
+
+def read_value(blocks: Blocks, saddle: Saddle, estimator: str) -> float:
+    """Read an estimate off a saddle point; see `lagrangian_dice`."""
+    primal = (1.0 - blocks.gamma) * saddle.start_value + saddle.multiplier
+    if estimator == "primal":
+        return float(primal)
+    if estimator == "dual":
+        return float(saddle.zeta @ blocks.reward)
+    error = blocks.reward + blocks.move @ saddle.q + blocks.ended * saddle.start_value
+    return float(primal + saddle.zeta @ (error - saddle.multiplier * blocks.mass))
+
+
+def lagrangian_dice(
+    preset: str | None = None,
+    *,
+    estimator: str | None = None,
+    primal_regularizer: float | None = None,
+    dual_regularizer: float | None = None,
+    zeta_positive: bool | None = None,
+    normalization: bool | None = None,
+    normalization_slack: float | None = None,
+    zero_reward: bool | None = None,
+    ridge: float | None = None,
+    features: FeatureChoice | None = None,
+    renormalize: bool = False,
+) -> LagrangianDice:
+    """The regularized Lagrangian family.
+
+    Parameters
+    ----------
+    preset
+        A method of the family, from which the switches that are not given are taken:
+        ``"dual_dice"``, ``"gen_dice"``, ``"gradient_dice"``, ``"minimax_weight"``,
+        ``"minimax_q"`` or ``"best_dice"``, that which its authors found to work best; None: all
+        off.
+    estimator
+        ``"primal"``, (1 - gamma) E Q(s0, pi) + lambda; ``"dual"``, E[zeta r], the default; or
+        ``"lagrangian"``, the sum of both corrections.
+    primal_regularizer, dual_regularizer
+        alpha_Q of E[Q^2] / 2, and alpha_zeta of E[zeta^2] / 2.
+    zeta_positive
+        Hold the ratio at or above 0 on every logged pair.
+    normalization
+        Hold E[zeta] at 1, by a multiplier lambda.
+    normalization_slack
+        Let it slip for a price: lambda has the term slack lambda^2 / 2, the ratio the penalty
+        (E[zeta] - 1)^2 / (2 slack). 0: hold it exactly.
+    zero_reward
+        Leave the reward out of the Lagrangian, alpha_R = 0; the estimator is then the dual one.
+    ridge, features, renormalize
+        As for `lstdq`; the ridge is on the weights of ratio and Q alike.
+
+    Notes
+    -----
+    ::
+
+        max_zeta min_{Q, lambda} (1 - gamma) E[Q(s0, pi)] + lambda
+            + E[zeta (alpha_R r + gamma Q(s', pi) - Q(s, a) - lambda)]
+            + alpha_Q E[f(Q)] - alpha_zeta E[f(zeta)]              f(x) = x^2 / 2
+
+    (Yang, Nachum, Dai, Li and Schuurmans, "Off-policy evaluation via the regularized Lagrangian",
+    2020, section 3). Ratio and Q are linear on the same features, one-hot for labels; the saddle
+    point is one linear system, or with ``zeta_positive`` the end of an interior-point method.
+    GenDICE's own f(Q) is weighted by the ratio, and not by the log as here and in that paper;
+    without reward both have their saddle point at the same ratio on labels.
+
+    On labels, where all pairs that the policy visits are logged, a ratio regularizer leaves the
+    ratio exact and biases Q, a Q regularizer without reward leaves the ratio exact too (Q = 0), and
+    a Q regularizer with reward biases the ratio and leaves Q exact; so without regularizers the
+    three estimators agree with LSTDQ, and so do all presets that estimate by the ratio. On features
+    they still agree while the constraints can be met exactly, which takes as many features of the
+    ratio as of Q. It needs no propensities. Pairs that were never logged have Q = 0.
+
+    Raises
+    ------
+    SettingsError
+        A switch is out of range, or the estimator does not suit ``zero_reward``.
+    """
+    if preset is not None:
+        one_of("lagrangian_dice", "preset", preset, tuple(PRESETS))
+    chosen: dict[str, Any] = {
+        "estimator": "dual",
+        "primal_regularizer": 0.0,
+        "dual_regularizer": 0.0,
+        "zeta_positive": False,
+        "normalization": False,
+        "normalization_slack": 0.0,
+        "zero_reward": False,
+    }
+    chosen |= PRESETS[preset] if preset is not None else {}
+    given = {
+        "estimator": estimator,
+        "primal_regularizer": primal_regularizer,
+        "dual_regularizer": dual_regularizer,
+        "zeta_positive": zeta_positive,
+        "normalization": normalization,
+        "normalization_slack": normalization_slack,
+        "zero_reward": zero_reward,
+    }
+    chosen |= {name: value for name, value in given.items() if value is not None}
+    for name in ("primal_regularizer", "dual_regularizer", "normalization_slack"):
+        chosen[name] = nonnegative("lagrangian_dice", name, chosen[name])
+    one_of("lagrangian_dice", "estimator", chosen["estimator"], ESTIMATORS)
+    if chosen["zero_reward"] and chosen["estimator"] != "dual":
+        raise SettingsError(
+            f"lagrangian_dice: with zero_reward=True Q holds no value, so that "
+            f"estimator={chosen['estimator']!r} would be 0 or mean nothing; use 'dual'."
+        )
+    which = str(chosen.pop("estimator"))
+    return LagrangianDice(
+        label="lagrangian_dice" if preset is None else f"lagrangian_{preset}",
+        switches=Switches(**chosen),
+        estimator=which,
+        ridge=optional_ridge("lagrangian_dice", ridge),
+        features=features,
+        renormalize=bool(renormalize),
+    )
+
+
+def gen_dice(
+    *, ridge: float | None = None, features: FeatureChoice | None = None
+) -> LagrangianDice:
+    """GenDICE (Zhang, Dai, Li and Schuurmans, 2020) as the regularized Lagrangian has it.
+
+    Parameters
+    ----------
+    ridge, features
+        As for `lstdq`.
+
+    Notes
+    -----
+    alpha_Q = 1, a ratio of at least 0, a normalization with slack 1, and no reward; what it needs
+    and when it fails are `lagrangian_dice`'s.
+    """
+    return _named("gen_dice", ridge, features)
+
+
+def gradient_dice(
+    *, ridge: float | None = None, features: FeatureChoice | None = None
+) -> LagrangianDice:
+    """GradientDICE (Zhang, Liu and Whiteson, 2020): GenDICE with ratios of any sign.
+
+    Parameters
+    ----------
+    ridge, features
+        As for `lstdq`.
+
+    Notes
+    -----
+    What it needs and when it fails are `lagrangian_dice`'s.
+    """
+    return _named("gradient_dice", ridge, features)
+
+
+def minimax_q(
+    *, ridge: float | None = None, features: FeatureChoice | None = None
+) -> LagrangianDice:
+    """Minimax Q learning (Uehara, Huang and Jiang, 2020) with linear functions.
+
+    Parameters
+    ----------
+    ridge, features
+        As for `lstdq`.
+
+    Notes
+    -----
+    No regularizer; the value is read off Q. With the same linear functions on both sides it is
+    LSTDQ, as its authors note. It is for gamma < 1.
+    """
+    return _named("minimax_q", ridge, features)
+
+
+def best_dice(
+    *, ridge: float | None = None, features: FeatureChoice | None = None
+) -> LagrangianDice:
+    """The switches that the authors of the regularized Lagrangian found to work best.
+
+    Parameters
+    ----------
+    ridge, features
+        As for `lstdq`.
+
+    Notes
+    -----
+    alpha_zeta = 1, a ratio of at least 0, an exact normalization, the reward, and the dual
+    estimator; what it needs and when it fails are `lagrangian_dice`'s.
+    """
+    return _named("best_dice", ridge, features)
+
+
+def _named(preset: str, ridge: float | None, features: FeatureChoice | None) -> LagrangianDice:
+    return replace(lagrangian_dice(preset, ridge=ridge, features=features), label=preset)
+
+
+__all__ = [
+    "LagrangianDice",
+    "best_dice",
+    "gen_dice",
+    "gradient_dice",
+    "lagrangian_dice",
+    "minimax_q",
+]

@@ -1,0 +1,115 @@
+"""LSTDQ: the action value as a linear function that satisfies the log's Bellman equation.
+
+On labels it is the value of the policy in the model that counting gives; on features, of the
+projected equation.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import final
+
+from jaxtyping import PRNGKeyArray
+
+from bayesdice_ppl.baselines.bellman import solve_value
+from bayesdice_ppl.baselines.checks import optional_ridge
+from bayesdice_ppl.baselines.interface import Estimate, Needs, check_question
+from bayesdice_ppl.baselines.rows import make_rows
+from bayesdice_ppl.features.maps import FeatureChoice
+from bayesdice_ppl.logs import Logs
+from bayesdice_ppl.policies import ContinuousPolicy, Policy
+
+
+@final
+@dataclass(frozen=True)
+class Lstdq:
+    """A choice of LSTDQ; make one with `lstdq`."""
+
+    ridge: float | None
+    features: FeatureChoice | None
+    renormalize: bool
+
+    @property
+    def name(self) -> str:
+        """Name in tables."""
+        return "lstdq"
+
+    @property
+    def needs(self) -> Needs:
+        """Nothing beside transitions; of a log of vectors a key."""
+        return Needs()
+
+    @property
+    def gives(self) -> str:
+        """An estimate alone."""
+        return "estimate"
+
+    def estimate(
+        self,
+        logs: Logs,
+        policy: Policy | ContinuousPolicy,
+        *,
+        gamma: float,
+        level: float = 0.9,
+        rng_key: PRNGKeyArray | None = None,
+        on_termination: str = "restart",
+    ) -> Estimate:
+        """Estimate the value of a policy; see `bayesdice_ppl.baselines.Baseline`."""
+        asked = check_question(
+            self, logs, gamma=gamma, level=level, rng_key=rng_key, on_termination=on_termination
+        )
+        rows = make_rows(
+            logs,
+            policy,
+            asked,
+            features=self.features,
+            rng_key=rng_key,
+            renormalize=self.renormalize,
+        )
+        return Estimate(solve_value(rows, self.ridge))
+
+
+def lstdq(
+    ridge: float | None = None, *, features: FeatureChoice | None = None, renormalize: bool = False
+) -> Lstdq:
+    """Least-squares temporal differences for the action value.
+
+    Parameters
+    ----------
+    ridge
+        Number of transitions, at least 0, that are made up for each feature, with reward 0 and
+        nothing after them; None: 1e-6 on labels, where it may be 0, and 1e-3 on features.
+    features
+        None: one-hot for labels; for vectors those that `bayesdice_ppl.fit` takes by default, for
+        which `estimate` needs a key.
+    renormalize
+        On one-hot features: let the candidate take only actions that were logged in a state, as
+        `bayesdice_ppl.fit` does, instead of giving the others Q = 0.
+
+    Notes
+    -----
+    The weights theta of Q = phi'theta solve::
+
+        sum_i phi_i (phi_i - gamma phi'_i)' theta + ridge theta = sum_i phi_i r_i
+
+    with phi'_i = phi(s'_i, pi), past a termination the mean of phi(s0, pi) over episodes
+    (restart) or 0 (absorb); the value is (1 - gamma) times the mean of phi(s0, pi)'theta over
+    episodes, each once (Lagoudakis and Parr, "Least-squares policy iteration", 2003, section 6).
+    At gamma = 1 Q is relative: r_i - rho stands for r_i, and the mean of phi(s0, pi)'theta is held
+    at 0, which settles the average reward rho.
+
+    It needs no propensities. On labels it is consistent when every pair that the policy visits is
+    logged ever more often. A pair that was never logged has Q = 0 (the ridge alone decides), as if
+    nothing were earned after it; at gamma = 1 that is as if a fresh start followed. On features the
+    value is as good as they express Q, and the equation may be nearly singular far from the logging
+    policy's own distribution.
+
+    Raises
+    ------
+    SettingsError
+        The ridge is negative or not finite.
+    """
+    return Lstdq(optional_ridge("lstdq", ridge), features, bool(renormalize))
+
+
+__all__ = ["Lstdq", "lstdq"]

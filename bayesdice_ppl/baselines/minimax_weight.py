@@ -1,0 +1,246 @@
+"""Minimax weight learning: a ratio under which no critic sees the policy's flow unbalanced.
+
+With linear ratios and critics it is a linear system; with the unit ball of a kernel's space as the
+critics the worst one is known in closed form, and what it sees is a quadratic function of the
+ratio.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple, final
+
+import numpy as np
+from jaxtyping import Float, PRNGKeyArray
+
+from bayesdice_ppl.baselines.bellman import evaluate
+from bayesdice_ppl.baselines.checks import one_of, optional_ridge, positive, whole
+from bayesdice_ppl.baselines.interface import Estimate, Needs, check_question
+from bayesdice_ppl.baselines.rows import FeatureRows, make_rows
+from bayesdice_ppl.errors import LogsError
+from bayesdice_ppl.features.maps import FeatureChoice, FeatureMap, Space
+from bayesdice_ppl.logs import Logs
+from bayesdice_ppl.policies import ContinuousPolicy, Policy
+
+CRITICS = ("linear", "kernel")
+HORIZONS = 3.0
+"""Default size of the functions that a ratio may add to 1, in effective horizons."""
+NEARLY_ONE = 0.01
+"""Least 1 - gamma of which that size is taken."""
+
+
+@final
+class MedianKernel(NamedTuple):
+    """Features of the squared-exponential kernel with the median rule's length scale.
+
+    Between the inducing points they are exact: a linear function of them is a function in the
+    kernel's space, with the norm that it has there.
+
+    Attributes
+    ----------
+    n_inducing
+        The most inducing points.
+    of
+        ``"state"``, ``"action"`` or ``"both"``: the vectors that are looked at.
+    """
+
+    n_inducing: int
+    of: str
+
+    @property
+    def sees(self) -> frozenset[str]:
+        """Which parts it looks at."""
+        return frozenset(("state", "action") if self.of == "both" else (self.of,))
+
+    def build(self, space: Space, rng_key: PRNGKeyArray | None) -> FeatureMap:
+        """Take the length scale from the log, then choose the inducing points."""
+        import jax
+
+        from bayesdice_ppl.features import gaussian_process
+        from bayesdice_ppl.features.fourier import median_distance
+        from bayesdice_ppl.features.kernels import squared_exponential
+        from bayesdice_ppl.features.maps import numbers, scale_of
+
+        values = numbers(space.points, self.of, "minimax_weight")
+        if rng_key is None:
+            raise LogsError("minimax_weight: its inducing points are drawn; give rng_key.")
+        key_length, key_points = jax.random.split(rng_key)
+        length = median_distance(scale_of(values)(values), key_length)
+        kernel = squared_exponential(length)
+        process = gaussian_process(kernel, n_inducing=self.n_inducing, of=self.of)
+        return process.build(space, key_points)
+
+    def __str__(self) -> str:
+        return f"squared_exponential(median, n_inducing={self.n_inducing}, of={self.of!r})"
+
+
+@final
+@dataclass(frozen=True)
+class MinimaxWeight:
+    """A choice of minimax weight learning; make one with `minimax_weight`."""
+
+    critics: str
+    ridge: float | None
+    features: FeatureChoice | None
+    renormalize: bool
+    n_inducing: int
+    prior_sd: float | None
+
+    @property
+    def name(self) -> str:
+        """Name in tables."""
+        return "minimax_weight" if self.critics == "linear" else "minimax_weight_kernel"
+
+    @property
+    def needs(self) -> Needs:
+        """Nothing beside transitions for labels; of a log of vectors a key."""
+        return Needs(rng_key=self.critics == "kernel")
+
+    @property
+    def gives(self) -> str:
+        """An estimate alone."""
+        return "estimate"
+
+    def estimate(
+        self,
+        logs: Logs,
+        policy: Policy | ContinuousPolicy,
+        *,
+        gamma: float,
+        level: float = 0.9,
+        rng_key: PRNGKeyArray | None = None,
+        on_termination: str = "restart",
+    ) -> Estimate:
+        """Estimate the value of a policy; see `bayesdice_ppl.baselines.Baseline`."""
+        asked = check_question(
+            self, logs, gamma=gamma, level=level, rng_key=rng_key, on_termination=on_termination
+        )
+        features = self.features
+        if self.critics == "kernel":
+            features = _kernel_features(logs, self.n_inducing)
+        rows = make_rows(
+            logs,
+            policy,
+            asked,
+            features=features,
+            rng_key=rng_key,
+            renormalize=self.renormalize,
+        )
+        if self.critics == "kernel" and isinstance(rows, FeatureRows):
+            sd = self.prior_sd
+            if sd is None:
+                sd = HORIZONS / max(1.0 - asked.gamma, NEARLY_ONE)
+            ratio = kernel_ratio(rows, sd)
+        else:
+            ratio = evaluate(rows, self.ridge).ratio
+        return Estimate(float(rows.step.weight @ (ratio * rows.step.reward)))
+
+
+def _kernel_features(logs: Logs, n_inducing: int) -> FeatureChoice:
+    """The kernel over the vectors of a log, times equality of labels."""
+    from bayesdice_ppl.features import one_hot, product
+
+    if not (logs.vector_states or logs.vector_actions):
+        raise LogsError(
+            "minimax_weight: critics='kernel' needs states or actions that are vectors, and the "
+            "log's are labels; use critics='linear', which is exact there."
+        )
+    if logs.vector_states and logs.vector_actions:
+        return MedianKernel(n_inducing, "both")
+    vector, label = ("state", "action") if logs.vector_states else ("action", "state")
+    return product(MedianKernel(n_inducing, vector), one_hot(of=label))
+
+
+def kernel_ratio(rows: FeatureRows, prior_sd: float) -> Float[np.ndarray, " C"]:
+    """Ratio of each row that no critic of the kernel's space finds unbalanced.
+
+    Parameters
+    ----------
+    rows
+        The log on features whose linear functions are the kernel's, under a policy.
+    prior_sd
+        Size of the functions that the ratio may add to 1.
+
+    Notes
+    -----
+    The worst critic of norm 1 sees |c| with c = E[zeta D] + (1 - gamma) phi0, D the residual of
+    single transitions on the features. A constant critic, which the kernel's space lacks, sees
+    E[zeta mass] - 1. With zeta = 1 + phi'w the squares of both, times n, and |w|^2 / prior_sd^2
+    are least at the solution of a linear system.
+    """
+    step = rows.step
+    at_row, weight = rows.at_pair[step.pair], step.weight
+    start = step.start_weight @ rows.at_state[step.start]
+    following = step.onward[:, None] * rows.at_state[step.following]
+    if step.restart:
+        following = following + np.outer(step.ended, start)
+    absorbed = 0.0 if step.restart else step.gamma / (1.0 - step.gamma)
+    # What each transition shows each critic, the constant one last.
+    shown = np.column_stack([step.gamma * following - at_row, 1.0 + absorbed * step.ended])
+    shown *= weight[:, None]
+    offset = shown.sum(axis=0) + np.append((1.0 - step.gamma) * start, -1.0)
+    seen = shown.T @ at_row
+    penalty = np.eye(seen.shape[1]) / (prior_sd**2 * step.n)
+    weights = np.linalg.solve(seen.T @ seen + penalty, -seen.T @ offset)
+    return 1.0 + at_row @ weights
+
+
+def minimax_weight(
+    critics: str = "linear",
+    *,
+    ridge: float | None = None,
+    features: FeatureChoice | None = None,
+    renormalize: bool = False,
+    n_inducing: int = 200,
+    prior_sd: float | None = None,
+) -> MinimaxWeight:
+    """Minimax weight learning.
+
+    Parameters
+    ----------
+    critics
+        ``"linear"`` in the features, as the ratio is; or ``"kernel"``, for logs of vectors: the
+        unit ball of the space of a squared-exponential kernel with the median rule's length scale.
+    ridge, features, renormalize
+        Of linear critics, as for `lstdq`.
+    n_inducing
+        Of kernel critics: the most logged points between which functions are spanned, those that
+        say most about all others.
+    prior_sd
+        Of kernel critics: size of the functions, in the same kernel's space, that the ratio may add
+        to 1. Smaller is smoother. None: 3 / (1 - gamma), at most 300, as the critics see a ratio
+        that changes slowly along an episode only 1 - gamma of its size.
+
+    Notes
+    -----
+    min_w max_f (E[w (gamma f(s', pi) - f(s, a))] + (1 - gamma) E[f(s0, pi)])^2, value = E[w r]
+    (Uehara, Huang and Jiang, "Minimax weight and Q-function learning for off-policy evaluation",
+    2020, section 4). With linear functions on the same features the minimum is 0, and the value is
+    LSTDQ's seen from the ratio's side; on one-hot features the ratio is the exact one of the model
+    that counting gives. At gamma = 1 the ratio is normalized.
+
+    With a kernel the maximum over f is the norm of a mean embedding, quadratic in the ratio; f
+    and what the ratio adds to 1 are sums of the functions k(x, .) of the inducing points x. A
+    penalty on the ratio's own norm, of the weight of one transition, makes it unique. A constant
+    joins the critics, which holds the mean of the ratio near 1.
+
+    It needs no propensities. It fails where the ratio is not among the functions, and where the
+    critics miss the direction in which that matters. Pairs of labels that were never logged take
+    mass that is lost, which is Q = 0 there.
+
+    Raises
+    ------
+    SettingsError
+        A number is out of range, or the critics are others.
+    """
+    return MinimaxWeight(
+        one_of("minimax_weight", "critics", critics, CRITICS),
+        optional_ridge("minimax_weight", ridge),
+        features,
+        bool(renormalize),
+        whole("minimax_weight", "n_inducing", n_inducing),
+        None if prior_sd is None else positive("minimax_weight", "prior_sd", prior_sd),
+    )
+
+
+__all__ = ["MinimaxWeight", "minimax_weight"]

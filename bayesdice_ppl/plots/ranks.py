@@ -1,0 +1,139 @@
+"""A heat map of how probable each place is for each policy."""
+
+from collections.abc import Sequence
+from math import ceil
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bayesdice_ppl.plots.forest import in_order
+from bayesdice_ppl.selection.ranks import rank_probabilities as probabilities_of
+from bayesdice_ppl.selection.reading import read_draws
+
+if TYPE_CHECKING:
+    import xarray as xr
+    from arviz_plots import PlotCollection
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+X_LABEL = "true place (1 is best)"
+COLOR_LABEL = "probability"
+# Up to so many policies, cells hold their number; up to so many, every policy and place is named.
+_NUMBERED, _NAMED = 12, 40
+# Inches: margins, the bar of colors, the least and the most that the map measures across, and a
+# cell of those with numbers and of those with names.
+_SIDE, _TOP, _BOTTOM, _GAP, _BAR, _BAR_NUMBERS = 0.2, 0.15, 0.6, 0.15, 0.15, 0.75
+_LEAST, _MOST = 1.7, 8.0
+_CELL, _SMALL_CELL = (0.5, 0.3), (0.2, 0.2)
+_FONT, _SMALL_FONT = 10, 8
+
+
+def rank_probabilities(
+    belief: "xr.DataTree", *, order: Sequence[str] | None = None, statistic: str = "value"
+) -> "PlotCollection":
+    """Draw how probable it is that each policy truly has each place.
+
+    Parameters
+    ----------
+    belief : xarray.DataTree
+        With `posterior/value`, dims chain (may be left out), draw, policy.
+    order : sequence of str, optional
+        The policies to show, from the top down, such as `Selection.order`; all of them by
+        posterior mean, then name, if left out. Places are those among all policies in any case.
+    statistic : str
+        Which variable of `posterior` the values are.
+
+    Returns
+    -------
+    arviz_plots.PlotCollection
+        With one plot: a row per policy and a column per place. Cells hold their probability up to
+        12 policies; beyond 40 some of the names are left out.
+
+    Raises
+    ------
+    BeliefError
+        If the belief lacks draws or names.
+    SettingsError
+        If `order` names a policy that the belief does not have, names one twice, or is empty.
+    """
+    import xarray as xr
+    from arviz_plots import PlotCollection
+
+    order = in_order(read_draws(belief, str(statistic)), order)
+    shares = probabilities_of(belief, str(statistic)).sel(policy=order)
+    collection = PlotCollection.grid(
+        xr.Dataset({shares.name: shares}),
+        backend="matplotlib",
+        # A layout engine, which a style can turn on, would undo the positions set below.
+        figure_kwargs={"layout": "none"},
+    )
+    _draw(collection, order, shares.values)
+    return collection
+
+
+def _draw(collection: "PlotCollection", names: list[str], shares: np.ndarray) -> None:
+    figure, axes = collection.get_viz("figure"), collection.get_viz("plot")
+    n_rows, n_places = shares.shape
+    image = axes.imshow(
+        shares,
+        cmap="Blues",
+        vmin=0.0,
+        vmax=shares.max(),
+        aspect="auto",
+        interpolation="nearest",
+        extent=(0.5, n_places + 0.5, n_rows - 0.5, -0.5),
+    )
+    axes.grid(False)
+    if n_places <= _NUMBERED:
+        _write_numbers(axes, shares)
+    shown = range(0, n_rows, ceil(n_rows / _NAMED))
+    axes.set_yticks(list(shown), [names[row] for row in shown])
+    if n_places <= _NAMED:
+        axes.set_xticks(range(1, n_places + 1))
+    else:
+        from matplotlib.ticker import MaxNLocator
+
+        axes.xaxis.set_major_locator(MaxNLocator(nbins=10, integer=True))
+    font = _FONT if n_places <= _NUMBERED else _SMALL_FONT
+    axes.tick_params(labelsize=font, length=0)
+    axes.set_xlabel(X_LABEL, fontsize=_FONT)
+    for text in axes.get_yticklabels():
+        text.set_parse_math(False)  # a name may hold a dollar sign
+    bar = figure.add_axes((0.0, 0.0, 1.0, 1.0))
+    figure.colorbar(image, cax=bar, label=COLOR_LABEL)
+    bar.tick_params(labelsize=_SMALL_FONT)
+    _lay_out(figure, axes, bar, shares.shape)
+
+
+def _write_numbers(axes: "Axes", shares: np.ndarray) -> None:
+    """Write each probability in its cell, but for those that are 0."""
+    for row, place in zip(*np.nonzero(shares > 1e-9), strict=True):
+        share = shares[row, place]
+        number = f"{share:.2f}" if share >= 0.005 else "<.01"
+        dark = share > 0.6 * shares.max()
+        axes.text(
+            place + 1,
+            row,
+            number,
+            ha="center",
+            va="center",
+            fontsize=_SMALL_FONT,
+            color="white" if dark else "0.2",
+        )
+
+
+def _lay_out(figure: "Figure", axes: "Axes", bar: "Axes", shape: tuple[int, ...]) -> None:
+    """Size the figure so that cells are legible and the names, as measured, fit beside them."""
+    n_rows, n_places = shape
+    cell = _CELL if n_places <= _NUMBERED else _SMALL_CELL
+    width = float(np.clip(n_places * cell[0], _LEAST, _MOST))
+    height = float(np.clip(n_rows * cell[1], _LEAST, _MOST))
+    names = max(text.get_window_extent().width for text in axes.get_yticklabels()) / figure.dpi
+    left = _SIDE + names + _GAP
+    total_width = left + width + _GAP + _BAR + _BAR_NUMBERS
+    total_height = _BOTTOM + height + _TOP
+    figure.set_size_inches(total_width, total_height)
+    bottom, share = _BOTTOM / total_height, height / total_height
+    axes.set_position((left / total_width, bottom, width / total_width, share))
+    start = (left + width + _GAP) / total_width
+    bar.set_position((start, bottom, _BAR / total_width, share))
