@@ -70,8 +70,8 @@ def show_information(console: Console, worth: InformationValue) -> None:
         [row["policy"], f"{row['value_of_information']:.3g}", f"{row['standard_error']:.1g}"]
         for row in worth.table.iter_rows(named=True)
     ]
-    title = "How much the expected loss would fall if one value were known"
-    show_rows(console, title, ["policy", "falls by", "standard error"], rows)
+    title = "Loss saved by knowing one value"
+    show_rows(console, title, ["policy", "saves", "standard error"], rows)
     console.print(escape(worth.answer))
 
 

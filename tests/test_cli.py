@@ -375,3 +375,84 @@ def test_another_penalty_surrogate_and_link_reach_the_belief(place, monkeypatch,
         "cvar(0.2)",
         "softplus",
     ]
+
+
+@pytest.fixture(scope="module")
+def fitted(tmp_path_factory):
+    """A belief with the policy that logged, fitted once by the command."""
+    folder = tmp_path_factory.mktemp("fitted")
+    GOOD_LOGS.write_csv(folder / "logs.csv")
+    GOOD_POLICIES.write_csv(folder / "candidates.csv")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            sys,
+            "argv",
+            [
+                *["bayesdice", "fit", str(folder / "logs.csv")],
+                *["--policies", str(folder / "candidates.csv"), "--gamma", "0.5", "--seed", "3"],
+                *["--inference", "exact", "--include-logged", "-o", str(folder / "belief.nc")],
+            ],
+        )
+        with pytest.raises(SystemExit) as stopped:
+            cli.main()
+    assert not stopped.value.code
+    return folder / "belief.nc"
+
+
+def test_the_logging_policy_is_the_baseline_of_a_safe_improvement(fitted, monkeypatch, capsys):
+    how = {"monkeypatch": monkeypatch, "capsys": capsys}
+    written = fitted.parent / "safe.json"
+    arguments = ["--score", "safe_improvement", "--baseline", "logged", "--xi", "0.01"]
+    code, out = run("rank", fitted, *arguments, "-o", written, **how)
+    assert code in (0, 3), out.err
+    ranking = json.loads(written.read_text())
+    assert sorted(ranking["order"]) == ["a", "b", "logged"]
+    assert ranking["launch"] == ["logged"]
+    assert ranking["score"] == "safe improvement on logged, xi = 0.01"
+    assert "worse than logged with a probability below 0.01" in " ".join(out.out.split())
+
+
+def test_rules_of_a_launch_and_risks_reach_the_ranking(fitted, monkeypatch, capsys):
+    how = {"monkeypatch": monkeypatch, "capsys": capsys}
+    costs = fitted.parent / "costs.csv"
+    pl.DataFrame({"policy": ["a", "b", "logged"], "cost": [3.0, 1.0, 0.5]}).write_csv(costs)
+    for text in (costs, "a=3,b=1,logged=0.5"):
+        written = fitted.parent / "ranking.json"
+        code, out = run(
+            *["rank", fitted, "-k", "2", "--costs", text, "--budget", "1.5", "--risk", "cvar(0.2)"],
+            *["--must-include", "b", "-o", written, "--overwrite"],
+            **how,
+        )
+        assert code in (0, 3), out.err
+        ranking = json.loads(written.read_text())
+        assert sorted(ranking["launch"]) == ["b", "logged"]
+        assert ranking["score"] == "cvar(0.2) of regret@2"
+    code, out = run("rank", fitted, "--must-exclude", "logged", "--information", **how)
+    assert code in (0, 3), out.err
+    assert "Loss saved by knowing one value" in " ".join(out.out.split())
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        (["--costs", "a=3"], ["costs is given without budget"]),
+        (["--costs", "a", "--budget", "1"], ["--costs", "name=cost"]),
+        (["--costs", "a=x,b=1,logged=1", "--budget", "1"], ["the cost of 'a' must be a number"]),
+        (["--costs", "a=1,a=2", "--budget", "1"], ["'a' is given twice"]),
+        (["--costs", "nowhere.csv", "--budget", "1"], ["nowhere.csv cannot be read"]),
+        (["--costs", "a=3,b=2,logged=2", "--budget", "1"], ["the cheapest that may go live"]),
+        (["--must-include", "z"], ["must_include names 'z'"]),
+        (["--must-exclude", "a,,b"], ["--must-exclude", "names between commas"]),
+        (["--risk", "cvar"], ["--risk", "cvar(0.1)"]),
+        (["--risk", "cvar(2)"], ["alpha of cvar must be in (0, 1]"]),
+        (["--xi", "0.1"], ["--xi belong to --score safe_improvement"]),
+        (["--score", "safe_improvement"], ["needs --baseline"]),
+        (["--score", "safe_improvement", "--baseline", "z"], ["'z' is not in the belief"]),
+        (["--score", "kendall", "--must-include", "a"], ["does not say how many go live"]),
+    ],
+)
+def test_rules_that_cannot_be_read_or_met_exit_2(fitted, more, words, monkeypatch, capsys):
+    code, out = run("rank", fitted, *more, monkeypatch=monkeypatch, capsys=capsys)
+    assert code == 2
+    for word in words:
+        assert word in out.err

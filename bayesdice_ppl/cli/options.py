@@ -160,13 +160,12 @@ def parse_risk(text: str | None) -> Risk:
         return risk.mean()
     match = re.fullmatch(r"cvar\(\s*([0-9.eE+-]+)\s*\)", text.strip())
     try:
-        return risk.cvar(float(match.group(1))) if match else _no_risk(text)
+        alpha = float(match.group(1)) if match else None
     except ValueError:
-        return _no_risk(text)
-
-
-def _no_risk(text: str) -> Risk:
-    raise SettingsError(f"--risk: expected mean or cvar(0.1), found {text!r}.")
+        alpha = None
+    if alpha is None:
+        raise SettingsError(f"--risk: expected mean or cvar(0.1), found {text!r}.")
+    return risk.cvar(alpha)
 
 
 def make_launch(
