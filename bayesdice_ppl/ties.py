@@ -109,29 +109,6 @@ def inclusion(block: Places, k: int) -> Float[np.ndarray, "M N"]:
     return np.clip((k - block.first) / block.size, 0.0, 1.0)
 
 
-def holds_place(
-    block: Places, policy: Int[np.ndarray, " R"], place: int
-) -> Float[np.ndarray, "R M"]:
-    """Give the probability over tie-breaks that a policy's true place is `place`.
-
-    Parameters
-    ----------
-    block : Places
-        Tie blocks of M draws.
-    policy : Int[ndarray, "R"]
-        Indices of the policies asked about.
-    place : int
-        A place counted from 0.
-
-    Returns
-    -------
-    Float[ndarray, "R M"]
-        One over the block's size where the place is in the policy's block, else 0.
-    """
-    first, size = block.first[:, policy].T, block.size[:, policy].T
-    return np.where((first <= place) & (place < first + size), 1.0 / size, 0.0)
-
-
 def place_shares(block: Places) -> Float[np.ndarray, "N N"]:
     """Average over draws the probability that policy i (row) has true place j (column, from 0)."""
     n_draws, n_policies = block.first.shape

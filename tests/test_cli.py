@@ -456,3 +456,23 @@ def test_rules_that_cannot_be_read_or_met_exit_2(fitted, more, words, monkeypatc
     assert code == 2
     for word in words:
         assert word in out.err
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        ["--score", "safe_improvement", "--baseline", "nobody"],
+        ["--must-include", "nobody"],
+        ["--costs", "a=1,b=1"],
+        ["--score", "kendall", "--must-include", "a"],
+    ],
+)
+def test_what_cannot_be_ranked_is_refused_before_the_fit(place, more, monkeypatch, capsys):
+    def never(*_, **__):
+        raise AssertionError("a belief was fitted")
+
+    monkeypatch.setattr("bayesdice_ppl.fitting.fit", never)
+    arguments = select_arguments(place, "logs.csv", "candidates.csv", *more)
+    code, out = run(*arguments, monkeypatch=monkeypatch, capsys=capsys)
+    assert code == 2, out.err
+    assert not (place / "out").exists()

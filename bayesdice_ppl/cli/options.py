@@ -203,7 +203,7 @@ def parse_costs(text: str) -> dict[str, float]:
     SettingsError
         An entry is no pair, a cost is no number, or a name is given twice.
     """
-    if text.endswith((".csv", ".parquet")):
+    if text.lower().endswith((".csv", ".parquet")):
         pairs = _cost_table(Path(text))
     else:
         pairs = []
@@ -229,7 +229,11 @@ def _cost_table(path: Path) -> list[tuple[str, Any]]:
     import polars as pl
 
     try:
-        table = pl.read_csv(path) if path.suffix == ".csv" else pl.read_parquet(path)
+        table = (
+            pl.read_csv(path, schema_overrides={"policy": pl.String})  # 01 is a name, not 1
+            if path.suffix.lower() == ".csv"
+            else pl.read_parquet(path)
+        )
     except (OSError, pl.exceptions.PolarsError) as cause:
         raise SettingsError(f"--costs: {path} cannot be read: {cause}") from cause
     missing = {"policy", "cost"} - set(table.columns)

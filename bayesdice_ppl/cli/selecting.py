@@ -88,11 +88,14 @@ def select(
     overwrite: OverwriteOption = False,
 ) -> None:
     """Fit a belief and rank the candidates: writes belief.nc, ranking.json and forest.png."""
+    from bayesdice_ppl.selection.rules import check_choice
+
     chosen = make_score(score, top, risk=risk, baseline=baseline, xi=xi)
     launch = make_launch(costs, budget, must_include, must_exclude)
     loaded, candidates = read_input(logs, policies, columns, actions)
     include_logged = include_logged or baseline == "logged"
-    chosen.check(len(candidates) + include_logged)
+    # Whatever can be refused is refused before the minutes of a fit.
+    check_choice(chosen, (*candidates, *(["logged"] if include_logged else [])), **launch)
     selection = select_and_write(
         loaded,
         candidates,
@@ -213,14 +216,18 @@ def rank(
     loaded = load_belief(belief)
     which = statistic or "value"
     selection = select_ranking(loaded, chosen, statistic=which, **launch)
-    console = make_console()
-    show_selection(console, selection)
+    content = _ranking(selection, loaded, {"belief": belief.name})
+    worth = None
     if information:
         with make_console(stderr=True).status("What would knowing more be worth ..."):
             worth = value_of_information(loaded, chosen, statistic=which, **launch)
+        content["information"] = {"perfect": worth.perfect, "table": worth.table.to_dicts()}
+    console = make_console()
+    show_selection(console, selection)
+    if worth is not None:
         show_information(console, worth)
     if output is not None:
-        write_json(_ranking(selection, loaded, {"belief": belief.name}), output)
+        write_json(content, output)
         console.print(f"Wrote {output}.", markup=False)
     raise typer.Exit(0 if selection.recommended else EXIT_NO_RECOMMENDATION)
 

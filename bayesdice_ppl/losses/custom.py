@@ -1,6 +1,8 @@
 """A loss that is the user's own function, NumPy or JAX, called once a ranking."""
 
+import sys
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from types import ModuleType
 from typing import Any, final, override
@@ -69,7 +71,8 @@ class Custom(Score):
         depth = self.depth(values.shape[1])
         turned = np.concatenate([ranking[:depth], ranking[depth:][::-1]])
         before, after = self._loss(values, ranking), self._loss(values, turned)
-        if np.abs(after - before).max() > 1e-9 * np.abs(before).max():
+        size = max(float(np.abs(before).max()), float(np.abs(values).max()))
+        if np.abs(after - before).max() > 1e-9 * size:
             raise ScoreError(
                 f"{self.name} was declared to look at the first {depth} places of a ranking, and "
                 "its loss changes with later ones: give it a larger depth, or none"
@@ -108,7 +111,8 @@ class Custom(Score):
         ranking = _completed(np, ranking, values.shape[1])
         shown = values.view()
         shown.flags.writeable = False  # one call must not change the draws that the next one sees
-        result = np.asarray(self.function(shown, ranking))
+        with _double_precision():
+            result = np.asarray(self.function(shown, ranking))
         if result.shape != (len(values),) or result.dtype.kind not in "biuf":
             raise ScoreError(
                 f"{self.name} must return one number per draw, shape ({len(values)},): got "
@@ -119,6 +123,12 @@ class Custom(Score):
             bad = int(np.argmin(np.isfinite(result)))
             raise ScoreError(f"{self.name} returned {result[bad]} for draw {bad}: not finite")
         return -result if self.higher_is_better else result
+
+
+def _double_precision() -> AbstractContextManager[Any]:
+    """Let a function that JAX runs see the draws as they are, if JAX is in use at all."""
+    jax = sys.modules.get("jax")
+    return nullcontext() if jax is None else jax.enable_x64(True)
 
 
 def _completed(xp: ModuleType, ranking: Any, n_policies: int) -> Any:

@@ -64,6 +64,11 @@ class Score(ABC):
         """Whether a ranking is judged by the mean of its losses."""
         return isinstance(self.risk, Mean)
 
+    @property
+    def per_step(self) -> bool:
+        """Whether the loss is in units of the values, reward per step, or has no unit."""
+        return False
+
     @abstractmethod
     def depth(self, n_policies: int) -> int:
         """Tell how many leading places of a ranking of `n_policies` the loss depends on."""

@@ -119,6 +119,16 @@ def _cover(values: np.ndarray, rankings: np.ndarray) -> Float[np.ndarray, " R"]:
     return np.concatenate(means) if means else np.zeros(0)
 
 
+def cover_scale(values: Float[np.ndarray, "M N"]) -> float:
+    """Give the size of a regret's values that rounding is relative to, in their units.
+
+    It is the range from the worst draw of the policy with the highest mean to the best draw of any:
+    a constant added to all values does not change it, nor does a policy that nobody would choose.
+    """
+    leading = values[:, int(np.argmax(values.mean(axis=0)))]
+    return float(values.max() - leading.min())
+
+
 def best_of(
     by_policy: Float[np.ndarray, "N M"], rankings: Int[np.ndarray, "R depth"]
 ) -> Float[np.ndarray, "R M"]:

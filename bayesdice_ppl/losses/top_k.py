@@ -16,7 +16,7 @@ from jaxtyping import Bool, Float
 from bayesdice_ppl import ties
 from bayesdice_ppl.errors import ScoreError
 from bayesdice_ppl.losses.score import Score, over
-from bayesdice_ppl.losses.structure import Assignment, Coverage, Sorting
+from bayesdice_ppl.losses.structure import Assignment, Coverage, Sorting, cover_scale
 from bayesdice_ppl.risk import Mean, Risk
 
 
@@ -100,8 +100,8 @@ class _Cover(_TopK):
         return values
 
     def loss_scale(self, values: Float[np.ndarray, "M N"]) -> float:
-        """Give the range of the values, in the units of the loss."""
-        return float(np.ptp(self.seen(values)))
+        """Give the range that regrets are made of, in the units of the loss."""
+        return cover_scale(self.seen(values))
 
     def digest(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Give the values by policy, shape (N, M), and the best of all in each draw."""
@@ -125,6 +125,7 @@ class Regret(_Cover):
     """Loss regret@k: see `bayesdice_ppl.scores.regret`."""
 
     word = "regret"
+    per_step = True
 
 
 @final
@@ -148,6 +149,7 @@ class SafeImprovement(_Cover):
     xi: float = 0.05
     place_of_baseline: int | None = None
     word = "safe improvement"
+    per_step = True
 
     @property
     @override

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bayesdice_ppl.losses import Regret, Score
+from bayesdice_ppl.losses import Score
 from bayesdice_ppl.selection.by_k import loss_by_k as table_by_k
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def loss_by_k(
 def _loss_label(score: Score, name: str, k: int) -> str:
     """Name what the axis shows, with its unit."""
     label = name.removesuffix(f"@{k}") + "@k" if name.endswith(f"@{k}") else name
-    if isinstance(score, Regret):
+    if score.per_step:
         return (
             f"expected {label} (reward per step)"
             if score.averaged

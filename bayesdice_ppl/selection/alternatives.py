@@ -10,7 +10,7 @@ from jaxtyping import Float
 
 from bayesdice_ppl import ties
 from bayesdice_ppl.losses import Score
-from bayesdice_ppl.losses.structure import Assignment, Coverage, Sorting
+from bayesdice_ppl.losses.structure import Assignment, Coverage, Sorting, cover_scale
 from bayesdice_ppl.selection.assignment import assign
 from bayesdice_ppl.selection.exhaustive import count_prefixes, search
 from bayesdice_ppl.selection.local_search import improve
@@ -79,7 +79,7 @@ def _climb(
     by_policy = np.ascontiguousarray(values.T)
     chosen = sorted(start)
     covered = by_policy[chosen].max(axis=0).mean()
-    tolerance = _SAME * np.ptp(values)
+    tolerance = _SAME * cover_scale(values)
     while True:
         best, change = covered + tolerance, None
         for rest in _without_one(chosen, rules, k):

@@ -110,6 +110,8 @@ def make_scores(
         raise ScoreError(
             f"make_score must be called with a k, such as scores.regret, got {make_score!r}"
         )
+    if ks is not None and not isinstance(ks, Iterable):
+        raise ScoreError(f"ks must be a list of whole numbers, got {ks!r}")
     if ks is not None:
         asked = [_made(make_score, k) for k in ks]
         if not asked:
@@ -131,8 +133,11 @@ def make_scores(
 
 
 def _made(make_score: Callable[[int], Score], k: int) -> Score:
-    score = make_score(k)
-    if not isinstance(score, Score) or score.k not in (None, k):
+    try:
+        score = make_score(k)
+    except TypeError as error:
+        raise ScoreError(f"make_score cannot be called with a k: {error}") from error
+    if not isinstance(score, Score) or k not in (score.k, score.launches(k)):
         raise ScoreError(
             f"make_score({k!r}) must give a score with this k, such as scores.regret({k!r}), got "
             f"{score!r}"

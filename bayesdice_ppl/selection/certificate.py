@@ -42,7 +42,8 @@ class Certificate(NamedTuple):
         How many rankings, sets or nodes of a tree were tried.
     gap : float or None
         How much lower the expected loss of some other ranking may be, at most: 0 when optimal,
-        None when unproven. In units of the loss.
+        None when unproven. In units of the loss. Under a budget precision, accuracy and ndcg are
+        integer programs, whose solver (HiGHS) is exact to 1e-8.
     relative_gap : float or None
         For regrets: the gap over E[max] - max E[value], the expected regret of the single policy
         of the highest mean.
@@ -167,7 +168,7 @@ def certify(
     """
     rounding = _ROUNDING * max(1e-300, float(np.abs(own.losses).max()))
     gap = None if found.bound is None else max(found.loss - found.bound, 0.0)
-    if gap is not None and gap <= max(rounding, _ROUNDING * score_size(own)):
+    if gap is not None and gap <= rounding:
         gap = 0.0
     status = "unproven" if gap is None else "gap" if gap > 0.0 else "optimal"
     relative = None
@@ -190,7 +191,7 @@ def certify(
         statement=proof,
     )
     if runner_up is None or other is None or found.runner_up is None:
-        return base._replace(statement=f"{proof} {_no_runner_up(restricted)}")
+        return base._replace(statement=f"{proof} {_no_runner_up(found, restricted)}".strip())
     difference = _rounded(other.losses - own.losses, own, other)
     change = _rounded(other.influence - own.influence, own, other)
     margin, error = other.risk - own.risk, standard_error(change)
@@ -206,7 +207,7 @@ def certify(
             f"{which} ({next_best}) loses {margin:.3g} more {_on(score)} (Monte Carlo error "
             f"{error:.2g}) and would have been strictly better in {better:.0%} of the draws."
         )
-        if margin <= 2 * error:
+        if margin <= 2 * error and better > 0.0:
             rest += " The two are a tie as far as these draws can tell."
     else:
         rest = f"{which} ({next_best}) has the same loss in every draw: a tie."
@@ -220,16 +221,13 @@ def certify(
     )
 
 
-def score_size(judged: Judged) -> float:
-    """Give the size of the losses that rounding is relative to."""
-    return float(np.abs(judged.losses).max())
-
-
 def _on(score: Score) -> str:
     return "on average" if score.averaged else f"by {score.risk.name}"
 
 
-def _no_runner_up(restricted: bool) -> str:
+def _no_runner_up(found: Found, restricted: bool) -> str:
+    if found.method == "exhaustive" and found.evaluated == 1 and not restricted:
+        return ""
     if restricted:
         return "No other launch is allowed."
     return "Every order has the same loss in every draw: this score cannot tell them apart here."
@@ -256,6 +254,8 @@ def _proof(
     allowed = " that is allowed" if restricted else ""
     what = "expected loss" if score.averaged else f"{score.risk.name} of the loss"
     tried = f"{found.evaluated:,}"
+    if found.method == "exhaustive" and found.evaluated == 1 and not restricted:
+        return "There is only one choice."
     if found.method == "exhaustive":
         depth = score.depth(len(names))
         first = f"{depth} of the {len(names)} places" if depth > 1 else "place"

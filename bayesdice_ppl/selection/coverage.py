@@ -8,6 +8,7 @@ is hard to beat; branch and bound proves that none beats it, or finds the one th
 import numpy as np
 from jaxtyping import Float, Int
 
+from bayesdice_ppl.losses.structure import cover_scale
 from bayesdice_ppl.selection.branch_and_bound import Node, Problem, Searched, search
 from bayesdice_ppl.selection.comparing import SAME
 from bayesdice_ppl.selection.coverage_bound import BLOCK, Part, ascend, capped_means
@@ -48,7 +49,8 @@ def cover(
 
     Notes
     -----
-    Losses that differ by less than 1e-12 of the range of the values count as equal.
+    Losses that differ by less than 1e-12 of the range that regrets are made of (`cover_scale`)
+    count as equal.
 
     A set other than the answer lacks one of its policies, as no other can be added to the answer.
     So the runner-up is the best of the sets without the first policy of the answer, of those with
@@ -62,7 +64,7 @@ def cover(
         places=min(k, len(open_to)),
     )
     required = tuple(np.flatnonzero(rules.required[open_to]).tolist())
-    rounding = SAME * float(np.ptp(values))
+    rounding = SAME * cover_scale(values)
     chosen = _heuristic(problem, required, rounding)
     searched = search(
         problem,

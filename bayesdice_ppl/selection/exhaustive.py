@@ -112,7 +112,14 @@ def search(
             if not len(prefixes):
                 continue
             evaluated += len(prefixes)
-            losses = np.concatenate([best_losses, objective(prefixes)])
+            found = objective(prefixes)
+            if not np.isfinite(found).all():
+                bad = int(np.argmin(np.isfinite(found)))
+                raise ScoreError(
+                    f"{score.name} is {found[bad]} for the ranking that begins with policies "
+                    f"{prefixes[bad].tolist()} (counted from 0): not finite"
+                )
+            losses = np.concatenate([best_losses, found])
             kept = _two_lowest(losses, _SAME * max(scale, float(np.abs(losses).max())))
             known = len(best)
             best = [

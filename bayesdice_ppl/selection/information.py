@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Float
 
 from bayesdice_ppl.errors import BeliefError
-from bayesdice_ppl.losses import Regret, Score
+from bayesdice_ppl.losses import Score
 from bayesdice_ppl.selection.certificate import standard_error
 from bayesdice_ppl.selection.knowing import Choice
 from bayesdice_ppl.selection.perfect import check_known, least_losses
@@ -227,7 +227,7 @@ def value_of_information(
         score=selected.score,
         statistic=read_statistic(belief, str(statistic)),
         n_draws=n_draws,
-        per_step=isinstance(score, Regret),
+        per_step=score.per_step,
         warnings=selected.warnings,
     )
 

@@ -69,7 +69,7 @@ class Choice:
         """
         known = self._values[:, policy]
         saved = np.zeros(len(known))
-        if np.ptp(known) <= _CERTAIN * np.ptp(self._values):
+        if np.ptp(known) <= _CERTAIN * np.abs(known).max():
             return saved
         for part in range(_PARTS):
             judged = np.flatnonzero(self._part == part)

@@ -113,6 +113,13 @@ def read_draws(belief: "xr.DataTree", statistic: str = "value") -> Draws:
             f"policy {names[worst]!r} has values that are NaN or infinite in {wrong[worst]} of "
             f"{values.shape[0] * values.shape[1]} draws: fit it again or leave it out"
         )
+    with np.errstate(over="ignore"):
+        spread = values.max() - values.min()
+    if not np.isfinite(spread):
+        raise BeliefError(
+            f"values between {values.min():.3g} and {values.max():.3g} are too far apart for "
+            "double precision: rescale the rewards"
+        )
     return Draws(tuple(names), values)
 
 

@@ -4,7 +4,7 @@ A ranking is allowed if the policies that it launches, its first places, are. Wh
 the launch against does not change: a candidate that must not go live may still be the best.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple, final
 
 import numpy as np
@@ -189,7 +189,43 @@ def keep_admissible(
     if clash.any():
         name = names[int(np.argmax(clash))]
         raise SettingsError(f"must_include names {name!r}, which {score.name} does not allow")
-    return rules._replace(excluded=rules.excluded | ~admissible)
+    kept = rules._replace(excluded=rules.excluded | ~admissible)
+    if kept.excluded.all():
+        raise SettingsError(f"must_exclude leaves no policy that {score.name} lets go live")
+    return kept
+
+
+def check_choice(
+    score: Score,
+    names: tuple[str, ...],
+    *,
+    costs: Mapping[str, float] | None = None,
+    budget: float | None = None,
+    must_include: Collection[str] = (),
+    must_exclude: Collection[str] = (),
+) -> tuple[Score, Rules]:
+    """Hold a score and the rules of a launch against the candidates' names, before any draws.
+
+    Returns
+    -------
+    (Score, Rules)
+        The score with the policies it names looked up, and the rules.
+
+    Raises
+    ------
+    ScoreError, SettingsError
+        If the score does not fit the candidates, or no launch can meet the rules.
+    """
+    score.check(len(names))
+    rules = read_rules(
+        names,
+        costs=costs,
+        budget=budget,
+        must_include=must_include,
+        must_exclude=must_exclude,
+    )
+    check_rules(rules, score, names)
+    return score.bind(names), rules
 
 
 def fill(order: Int[np.ndarray, " N"], rules: Rules, size: int) -> tuple[int, ...] | None:
@@ -227,16 +263,19 @@ def fill(order: Int[np.ndarray, " N"], rules: Rules, size: int) -> tuple[int, ..
     return tuple(int(i) for i in order if i in taken)
 
 
-def _named(names: tuple[str, ...], wanted: Collection[str], what: str) -> Bool[np.ndarray, " N"]:
+def _named(names: tuple[str, ...], wanted: object, what: str) -> Bool[np.ndarray, " N"]:
     if isinstance(wanted, str):
         raise SettingsError(f"{what} must be a list of names, got the string {wanted!r}")
-    for name in wanted:
+    if not isinstance(wanted, Iterable):
+        raise SettingsError(f"{what} must be a list of names, got {wanted!r}")
+    listed = tuple(wanted)
+    for name in listed:
         if name not in names:
             known = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
             raise SettingsError(
                 f"{what} names {name!r}, which is not in the belief: it has {known}"
             )
-    return np.array([name in set(wanted) for name in names], bool)
+    return np.array([name in listed for name in names], bool)
 
 
 def _amount(value: object, what: str) -> float:

@@ -26,7 +26,7 @@ from bayesdice_ppl.selection.reading import (
     read_support,
     read_warnings,
 )
-from bayesdice_ppl.selection.rules import check_rules, keep_admissible, read_rules
+from bayesdice_ppl.selection.rules import check_choice, check_rules, keep_admissible
 from bayesdice_ppl.selection.solving import solve
 from bayesdice_ppl.selection.table import as_html, as_text, summary_table
 
@@ -81,6 +81,10 @@ class Selection:
         `effective_sample_size`.
     statistic : str
         What the values are: `"mean"`, or another statistic of the reward of a step.
+    risk : str
+        What is made of the losses over draws: `"mean"`, or such as `"cvar(0.1)"`.
+    baseline : str or None
+        The policy that a safe improvement is held against.
     """
 
     order: list[str]
@@ -99,19 +103,22 @@ class Selection:
     notes: list[str]
     support: dict[str, dict[str, float]]
     statistic: str = "mean"
+    risk: str = "mean"
+    baseline: str | None = None
 
     @property
     def answer(self) -> str:
         """One sentence that says which candidates to try, or that none is recommended, and why."""
         leading = self.launch or self.order
         head = ", ".join(leading[:_LISTED]) + (", ..." if len(leading) > _LISTED else "")
-        numbers = f"expected {self.score} loss {self.expected_loss:.3g}"
-        if " of " in self.score:
-            numbers = f"{self.score}: loss {self.expected_loss:.3g}"
+        expected = "expected " if self.risk == "mean" else ""
+        numbers = f"{expected}{self.score} loss {self.expected_loss:.3g}"
         inside = f"Monte Carlo error {self.loss_standard_error:.2g}"
         if self.normalized_loss is not None:
             inside += f"; normalized by the range of the values, {self.normalized_loss:.2%}"
         numbers += f" ({inside})"
+        if self.recommended and self.launch == [self.baseline]:
+            return f"Keep {head}, as no other policy is surely enough an improvement: {numbers}."
         if self.recommended:
             return f"{'Try' if self.launch else 'Ranked'} {head}: {numbers}."
         return (
@@ -135,6 +142,8 @@ class Selection:
             "loss_standard_error": self.loss_standard_error,
             "score": self.score,
             "statistic": self.statistic,
+            "risk": self.risk,
+            "baseline": self.baseline,
             "k": self.k,
             "n_draws": self.n_draws,
             "recommended": self.recommended,
@@ -234,7 +243,7 @@ def select(
             f"a score is needed, such as scores.regret(k=2), got {score!r}: wrap a function of "
             "your own in scores.custom"
         )
-    whole = isinstance(max_evaluations, int) and not isinstance(max_evaluations, bool)
+    whole = isinstance(max_evaluations, int | np.integer) and not isinstance(max_evaluations, bool)
     if max_evaluations is not None and not (whole and max_evaluations >= 1):
         raise SettingsError(
             f"max_evaluations must be a whole number of at least 1, got {max_evaluations!r}"
@@ -243,10 +252,9 @@ def select(
     names, n_policies = draws.names, len(draws.names)
     support_warnings = read_warnings(belief, names)
     support = read_support(belief, names)
-    score.check(n_policies)
-    score = score.bind(names)
     values = draws.values.reshape(-1, n_policies)
-    rules = read_rules(
+    score, rules = check_choice(
+        score,
         names,
         costs=costs,
         budget=budget,
@@ -307,6 +315,8 @@ def select(
         ],
         support=support,
         statistic=read_statistic(belief, str(statistic)),
+        risk=score.risk.name,
+        baseline=score.baseline if isinstance(score, SafeImprovement) else None,
     )
 
 
