@@ -17,7 +17,7 @@ from scipy.stats import ttest_rel
 
 from bayesdice_ppl import scores
 from bayesdice_ppl.scores import Score
-from bayesdice_ppl.selection.exhaustive import search
+from bayesdice_ppl.selection.solvers.exhaustive import search
 from benchmarks.tables import RESULTS, write_table
 
 SEED = 0

@@ -96,7 +96,7 @@ def _literal_row(_: None) -> dict[str, object]:
     best, loss = literal(part, 3)
     seconds = (time.perf_counter() - start) * len(values) / len(part)
     from bayesdice_ppl import scores
-    from bayesdice_ppl.selection.exhaustive import search
+    from bayesdice_ppl.selection.solvers.exhaustive import search
 
     found = search(part, scores.regret(3), np.arange(7))
     if set(found.prefix) != set(best[:3]):

@@ -11,11 +11,11 @@ from jaxtyping import Float
 from bayesdice_ppl import ties
 from bayesdice_ppl.losses import Score
 from bayesdice_ppl.losses.structure import Assignment, Coverage, Sorting, cover_scale
-from bayesdice_ppl.selection.assignment import assign
-from bayesdice_ppl.selection.exhaustive import count_prefixes, search
-from bayesdice_ppl.selection.local_search import improve
 from bayesdice_ppl.selection.rules import Rules
-from bayesdice_ppl.selection.sorting import sort
+from bayesdice_ppl.selection.solvers.assignment import assign
+from bayesdice_ppl.selection.solvers.exhaustive import count_prefixes, search
+from bayesdice_ppl.selection.solvers.local_search import improve
+from bayesdice_ppl.selection.solvers.sorting import sort
 
 # Up to this many rankings all are tried, beyond at most so many.
 _FEW = 500

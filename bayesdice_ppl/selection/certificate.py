@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Float
 
 from bayesdice_ppl.losses import Score
-from bayesdice_ppl.selection.found import Found
+from bayesdice_ppl.selection.solvers.found import Found
 
 # Losses that differ by less than this, relative to their size, differ by rounding.
 _ROUNDING = 1e-12

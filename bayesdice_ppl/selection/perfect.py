@@ -23,8 +23,8 @@ from bayesdice_ppl.losses import (
     Spearman,
 )
 from bayesdice_ppl.losses.structure import Assignment, Sorting, Structure
-from bayesdice_ppl.selection.budget import binds
 from bayesdice_ppl.selection.rules import Rules
+from bayesdice_ppl.selection.solvers.budget import binds
 
 _KNOWN = (
     Accuracy,

@@ -27,7 +27,7 @@ from bayesdice_ppl.selection.reading import (
     read_warnings,
 )
 from bayesdice_ppl.selection.rules import check_choice, check_rules, keep_admissible
-from bayesdice_ppl.selection.solving import solve
+from bayesdice_ppl.selection.solvers.solving import solve
 from bayesdice_ppl.selection.table import as_html, as_text, summary_table
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import pytest
 from bayesdice_ppl import risk, scores
 from bayesdice_ppl.errors import BeliefError, ScoreError, SettingsError
 from bayesdice_ppl.selection import select
-from bayesdice_ppl.selection.objective import _agree, _compiled
+from bayesdice_ppl.selection.solvers.objective import _agree, _compiled
 
 
 def belief_of(values):

@@ -9,7 +9,7 @@ import pytest
 
 from bayesdice_ppl import scores
 from bayesdice_ppl.errors import ScoreError
-from bayesdice_ppl.selection.exhaustive import search
+from bayesdice_ppl.selection.solvers.exhaustive import search
 
 WORDS = ["precision", "accuracy", "regret", "correlation"]
 # Sizes of the 100 random beliefs: 720 rankings each for the last.
@@ -122,7 +122,7 @@ def test_eight_policies_and_4000_draws_take_less_than_two_seconds(word, k):
 
 def test_results_do_not_depend_on_chunks(monkeypatch):
     from bayesdice_ppl.losses import correlation, structure
-    from bayesdice_ppl.selection import exhaustive
+    from bayesdice_ppl.selection.solvers import exhaustive
 
     values = random_draws(5, 6)
     preference = np.argsort(-values.sum(axis=0), kind="stable")

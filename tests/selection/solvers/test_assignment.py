@@ -8,11 +8,11 @@ import pytest
 
 from bayesdice_ppl import scores
 from bayesdice_ppl.losses.structure import Assignment
-from bayesdice_ppl.selection import assignment
-from bayesdice_ppl.selection.assignment import assign
 from bayesdice_ppl.selection.rules import Rules, no_rules
-from tests.selection.brute_force import SIZES, expected_loss, launches, random_rules, ranked
+from bayesdice_ppl.selection.solvers import assignment
+from bayesdice_ppl.selection.solvers.assignment import assign
 from tests.selection.literal import random_draws
+from tests.selection.solvers.brute_force import SIZES, expected_loss, launches, random_rules, ranked
 
 
 def test_equals_brute_force():

@@ -8,10 +8,10 @@ import pytest
 
 from bayesdice_ppl import scores
 from bayesdice_ppl.losses.structure import Pairwise, evaluate
-from bayesdice_ppl.selection import pairwise
-from bayesdice_ppl.selection.pairwise import order_pairs
-from tests.selection.brute_force import SIZES, expected_loss, ranked
+from bayesdice_ppl.selection.solvers import pairwise
+from bayesdice_ppl.selection.solvers.pairwise import order_pairs
 from tests.selection.literal import random_draws
+from tests.selection.solvers.brute_force import SIZES, expected_loss, ranked
 
 
 def sum_of_pairs(table, order):

@@ -9,7 +9,8 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from bayesdice_ppl.losses.structure import Sorting
-from bayesdice_ppl.selection.budget import (
+from bayesdice_ppl.selection.rules import Rules
+from bayesdice_ppl.selection.solvers.budget import (
     Launch,
     best_set,
     binds,
@@ -17,9 +18,8 @@ from bayesdice_ppl.selection.budget import (
     filled,
     preferred,
 )
-from bayesdice_ppl.selection.comparing import SAME, first_of_lowest, loss_of, rounding_of
-from bayesdice_ppl.selection.found import Found
-from bayesdice_ppl.selection.rules import Rules
+from bayesdice_ppl.selection.solvers.comparing import SAME, first_of_lowest, loss_of, rounding_of
+from bayesdice_ppl.selection.solvers.found import Found
 
 # Places that are told apart in the integer program even where they are alike. It is larger so, and
 # HiGHS 1.12 does not print to standard output what it does about rounded solutions of the smaller.

@@ -15,9 +15,9 @@ from scipy import sparse
 from scipy.optimize import Bounds, LinearConstraint, milp
 
 from bayesdice_ppl.losses.structure import Assignment, Sorting
-from bayesdice_ppl.selection.comparing import first_of_lowest, loss_of, rounding_of
-from bayesdice_ppl.selection.found import Found
 from bayesdice_ppl.selection.rules import Rules, fill
+from bayesdice_ppl.selection.solvers.comparing import first_of_lowest, loss_of, rounding_of
+from bayesdice_ppl.selection.solvers.found import Found
 
 # HiGHS ends when a gap is below 1e-6, whatever the unit: gains are counted in units of the largest
 # over this, and costs in units of the budget over 100.

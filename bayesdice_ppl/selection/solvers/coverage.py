@@ -9,11 +9,11 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from bayesdice_ppl.losses.structure import cover_scale
-from bayesdice_ppl.selection.branch_and_bound import Node, Problem, Searched, search
-from bayesdice_ppl.selection.comparing import SAME
-from bayesdice_ppl.selection.coverage_bound import BLOCK, Part, ascend, capped_means
-from bayesdice_ppl.selection.found import Found
 from bayesdice_ppl.selection.rules import Rules
+from bayesdice_ppl.selection.solvers.branch_and_bound import Node, Problem, Searched, search
+from bayesdice_ppl.selection.solvers.comparing import SAME
+from bayesdice_ppl.selection.solvers.coverage_bound import BLOCK, Part, ascend, capped_means
+from bayesdice_ppl.selection.solvers.found import Found
 
 # Steps of the first node, and of those that begin the proof of the runner-up.
 _FIRST_STEPS = 200

@@ -10,15 +10,15 @@ from jaxtyping import Float, Int
 
 from bayesdice_ppl import ties
 from bayesdice_ppl.losses import Assignment, Coverage, Pairwise, Score, Sorting, Structure
-from bayesdice_ppl.selection.assignment import assign
-from bayesdice_ppl.selection.coverage import cover
-from bayesdice_ppl.selection.exhaustive import count_prefixes, prefix_sizes, search
-from bayesdice_ppl.selection.found import Found
-from bayesdice_ppl.selection.local_search import improve
-from bayesdice_ppl.selection.objective import fast_objective
-from bayesdice_ppl.selection.pairwise import order_pairs
 from bayesdice_ppl.selection.rules import Rules, fill
-from bayesdice_ppl.selection.sorting import sort
+from bayesdice_ppl.selection.solvers.assignment import assign
+from bayesdice_ppl.selection.solvers.coverage import cover
+from bayesdice_ppl.selection.solvers.exhaustive import count_prefixes, prefix_sizes, search
+from bayesdice_ppl.selection.solvers.found import Found
+from bayesdice_ppl.selection.solvers.local_search import improve
+from bayesdice_ppl.selection.solvers.objective import fast_objective
+from bayesdice_ppl.selection.solvers.pairwise import order_pairs
+from bayesdice_ppl.selection.solvers.sorting import sort
 
 # Past this, trying all rankings takes longer than an exact solver, or than a user may wait.
 _FEW = 50_000

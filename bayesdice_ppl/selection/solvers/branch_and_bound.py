@@ -12,7 +12,7 @@ from typing import NamedTuple, final
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from bayesdice_ppl.selection.coverage_bound import (
+from bayesdice_ppl.selection.solvers.coverage_bound import (
     Part,
     ascend,
     bound,

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from bayesdice_ppl.selection.branch_and_bound import Node, Problem, search
-from bayesdice_ppl.selection.coverage import cover
-from bayesdice_ppl.selection.coverage_bound import Part, ascend, bound
 from bayesdice_ppl.selection.rules import Rules, no_rules
+from bayesdice_ppl.selection.solvers.branch_and_bound import Node, Problem, search
+from bayesdice_ppl.selection.solvers.coverage import cover
+from bayesdice_ppl.selection.solvers.coverage_bound import Part, ascend, bound
 
 # Sizes of 200 random beliefs.
 SIZES = [1] * 6 + [2] * 14 + [3] * 30 + [4] * 40 + [5] * 45 + [6] * 40 + [7] * 25
@@ -164,7 +164,7 @@ def test_a_search_that_is_cut_short_gives_a_valid_bound(seed, budget):
 
 
 def test_work_is_limited_too(monkeypatch):
-    from bayesdice_ppl.selection import coverage
+    from bayesdice_ppl.selection.solvers import coverage
 
     values = flat_belief(0, 12)
     monkeypatch.setattr(coverage, "_MOST_WORK", 1)

@@ -16,9 +16,9 @@ from jaxtyping import Float, Int
 
 from bayesdice_ppl.errors import ScoreError
 from bayesdice_ppl.losses import Score
-from bayesdice_ppl.selection.found import Found
-from bayesdice_ppl.selection.objective import fast_objective
 from bayesdice_ppl.selection.rules import Rules, no_rules
+from bayesdice_ppl.selection.solvers.found import Found
+from bayesdice_ppl.selection.solvers.objective import fast_objective
 
 _CHUNK = 1 << 16
 # Losses closer than this, relative to their scale, differ by rounding alone.

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from bayesdice_ppl.errors import ScoreError
-from bayesdice_ppl.selection.local_search import improve
-from bayesdice_ppl.selection.neighbors import Moves, extended, kicked, moved, neighborhood
 from bayesdice_ppl.selection.rules import Rules, no_rules
+from bayesdice_ppl.selection.solvers.local_search import improve
+from bayesdice_ppl.selection.solvers.neighbors import Moves, extended, kicked, moved, neighborhood
 
 # Sizes of the 200 random beliefs: 5,040 rankings each for the last.
 SIZES = [2] * 25 + [3] * 50 + [4] * 60 + [5] * 50 + [6] * 12 + [7] * 3
@@ -373,7 +373,7 @@ def test_without_padding_no_ranking_is_judged_twice():
 
 
 def test_a_table_that_forgets_changes_no_answer(monkeypatch):
-    from bayesdice_ppl.selection import judge
+    from bayesdice_ppl.selection.solvers import judge
 
     values = correlated_draws(2, 9, 40)
     objective = in_float64(_disagreements, better_share(values))

@@ -14,10 +14,10 @@ from jaxtyping import Int
 
 from bayesdice_ppl.errors import ScoreError
 from bayesdice_ppl.losses import Objective
-from bayesdice_ppl.selection.found import Found
-from bayesdice_ppl.selection.judge import Judge, first_lowest
-from bayesdice_ppl.selection.neighbors import Moves, extended, kicked, moved, neighborhood
 from bayesdice_ppl.selection.rules import Rules
+from bayesdice_ppl.selection.solvers.found import Found
+from bayesdice_ppl.selection.solvers.judge import Judge, first_lowest
+from bayesdice_ppl.selection.solvers.neighbors import Moves, extended, kicked, moved, neighborhood
 
 BATCH = 512
 BEAM_WIDTH = 8

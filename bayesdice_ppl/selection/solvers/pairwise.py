@@ -16,8 +16,8 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
 from bayesdice_ppl.losses.structure import Pairwise
-from bayesdice_ppl.selection.comparing import SAME, loss_of, rounding_of
-from bayesdice_ppl.selection.found import Found
+from bayesdice_ppl.selection.solvers.comparing import SAME, loss_of, rounding_of
+from bayesdice_ppl.selection.solvers.found import Found
 
 # Policies in a group up to which it is ordered exactly, over its 2^16 sets.
 _MOST_EXACT = 16

@@ -7,11 +7,11 @@ import pytest
 
 from bayesdice_ppl import scores
 from bayesdice_ppl.losses.structure import Sorting
-from bayesdice_ppl.selection import budget
 from bayesdice_ppl.selection.rules import Rules, no_rules
-from bayesdice_ppl.selection.sorting import sort
-from tests.selection.brute_force import SIZES, expected_loss, launches, random_rules, ranked
+from bayesdice_ppl.selection.solvers import budget
+from bayesdice_ppl.selection.solvers.sorting import sort
 from tests.selection.literal import random_draws
+from tests.selection.solvers.brute_force import SIZES, expected_loss, launches, random_rules, ranked
 
 
 def make(word, k):

@@ -13,10 +13,10 @@ from scipy.optimize import linear_sum_assignment
 from scipy.sparse.csgraph import csgraph_from_dense, floyd_warshall
 
 from bayesdice_ppl.losses.structure import Assignment
-from bayesdice_ppl.selection.budget import best_set, binds, certified, filled, preferred
-from bayesdice_ppl.selection.comparing import SAME, first_of_lowest, loss_of
-from bayesdice_ppl.selection.found import Found
 from bayesdice_ppl.selection.rules import Rules
+from bayesdice_ppl.selection.solvers.budget import best_set, binds, certified, filled, preferred
+from bayesdice_ppl.selection.solvers.comparing import SAME, first_of_lowest, loss_of
+from bayesdice_ppl.selection.solvers.found import Found
 
 # Places up to which the next best is proven: that takes their number cubed, a second for 1,000.
 _MOST_PLACES = 1_000
