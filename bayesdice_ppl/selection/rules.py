@@ -120,7 +120,9 @@ def read_rules(
         raise SettingsError(f"costs must map names to numbers, got {type(costs).__name__}")
     unknown = sorted(str(name) for name in set(costs) - set(names))
     if unknown:
-        raise SettingsError(f"costs names {unknown[0]!r}, which is not in the belief")
+        raise SettingsError(
+            f"costs names {unknown[0]!r}, which is not in the belief: it has {_shown(names)}"
+        )
     cost = np.array([_amount(costs.get(name), f"the cost of {name!r}") for name in names])
     return Rules(required, excluded, cost, _amount(budget, "budget"))
 
@@ -271,11 +273,14 @@ def _named(names: tuple[str, ...], wanted: object, what: str) -> Bool[np.ndarray
     listed = tuple(wanted)
     for name in listed:
         if name not in names:
-            known = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
             raise SettingsError(
-                f"{what} names {name!r}, which is not in the belief: it has {known}"
+                f"{what} names {name!r}, which is not in the belief: it has {_shown(names)}"
             )
     return np.array([name in listed for name in names], bool)
+
+
+def _shown(names: tuple[str, ...]) -> str:
+    return ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
 
 
 def _amount(value: object, what: str) -> float:
