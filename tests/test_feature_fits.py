@@ -60,6 +60,7 @@ def test_sampled_actions_leave_the_error_that_is_reported():
     assert np.all(np.mean(claimed, axis=0) > 0.0)
 
 
+@pytest.mark.slow
 def test_softplus_ratios_agree_between_engines_and_are_positive():
     logs = chain_log(5, n_episodes=20, n_steps=10)
     given = {"features": bd.features.polynomial(1), "link": "softplus", "draws": 2000}

@@ -21,6 +21,7 @@ def assert_finds_the_truth(setting):
         assert row["sd"] < 0.02 * max(abs(row["truth"]), 0.2), "five sd would hold anything"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("setting", SMALL, ids=name_of)
 def test_belief_from_200_000_transitions(setting):
     assert_finds_the_truth(setting)

@@ -34,6 +34,7 @@ def sd_of(solution):
     return np.sqrt(np.sum(np.asarray(solution.posterior.factor)[:, -1] ** 2, axis=-1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "gamma", "given"),
     [

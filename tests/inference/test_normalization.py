@@ -87,6 +87,7 @@ def test_by_default_it_is_calibrated_like_the_rest():
     )
 
 
+@pytest.mark.slow
 def test_all_engines_find_the_same():
     exact = fitted(normalization=OWN)["constant_data"]
     svi = fitted(normalization=OWN, inference="svi")["constant_data"]
