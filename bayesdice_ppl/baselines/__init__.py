@@ -8,13 +8,6 @@ from bayesdice_ppl.baselines.coin_dice import coin_dice
 from bayesdice_ppl.baselines.doubly_robust import doubly_robust
 from bayesdice_ppl.baselines.dual_dice import dual_dice
 from bayesdice_ppl.baselines.fitted_q import fitted_q
-from bayesdice_ppl.baselines.gen_dice import (
-    best_dice,
-    gen_dice,
-    gradient_dice,
-    lagrangian_dice,
-    minimax_q,
-)
 from bayesdice_ppl.baselines.importance_sampling import importance_sampling
 from bayesdice_ppl.baselines.interface import Baseline, Estimate, Needs
 from bayesdice_ppl.baselines.intervals import (
@@ -23,6 +16,7 @@ from bayesdice_ppl.baselines.intervals import (
     hoeffding_interval,
     student_interval,
 )
+from bayesdice_ppl.baselines.lagrangian_dice import lagrangian_dice
 from bayesdice_ppl.baselines.lstdq import lstdq
 from bayesdice_ppl.baselines.marginalized import marginalized
 from bayesdice_ppl.baselines.minimax_weight import minimax_weight
@@ -33,19 +27,15 @@ __all__ = [
     "Needs",
     "bca_interval",
     "bernstein_interval",
-    "best_dice",
     "coin_dice",
     "doubly_robust",
     "dual_dice",
     "fitted_q",
-    "gen_dice",
-    "gradient_dice",
     "hoeffding_interval",
     "importance_sampling",
     "lagrangian_dice",
     "lstdq",
     "marginalized",
-    "minimax_q",
     "minimax_weight",
     "student_interval",
 ]

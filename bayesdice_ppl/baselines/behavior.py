@@ -12,7 +12,13 @@ from jaxtyping import Float
 from bayesdice_ppl.errors import LogsError, PoliciesError
 from bayesdice_ppl.logs import Logs
 from bayesdice_ppl.logs.logs import MISSING
-from bayesdice_ppl.policies import ContinuousPolicy, Policy, align_continuous, align_policies
+from bayesdice_ppl.policies import (
+    ContinuousPolicy,
+    Policy,
+    action_frequencies,
+    align_continuous,
+    align_policies,
+)
 
 BEHAVIORS = ("logged", "fitted")
 """Where the logging policy's probabilities come from."""
@@ -78,9 +84,8 @@ def check_every_step(logs: Logs) -> None:
 
 def _behavior(logs: Logs, behavior: str) -> Float[np.ndarray, " n"]:
     if behavior == "fitted":
-        n_actions = len(logs.action_labels)
-        pair = logs.state * n_actions + logs.action
-        return np.bincount(pair)[pair] / np.bincount(logs.state)[logs.state]
+        shape = (len(logs.state_labels), len(logs.action_labels))
+        return action_frequencies(logs.state, logs.action, shape)[logs.state, logs.action]
     if logs.propensity is None:
         raise LogsError("the log has no column propensity; add one, or use behavior='fitted'.")
     return logs.propensity

@@ -11,18 +11,16 @@ from dataclasses import dataclass
 from typing import final
 
 import numpy as np
-from jaxtyping import PRNGKeyArray
 from scipy.stats import chi2
 
 from bayesdice_ppl.baselines.bellman import Evaluation, evaluate
 from bayesdice_ppl.baselines.checks import one_of, optional_ridge
 from bayesdice_ppl.baselines.divergence import DIVERGENCES, Sample, least
-from bayesdice_ppl.baselines.interface import Estimate, Needs, check_question
-from bayesdice_ppl.baselines.rows import Rows, make_rows
+from bayesdice_ppl.baselines.interface import Asked, Estimate
+from bayesdice_ppl.baselines.on_rows import OnRows
+from bayesdice_ppl.baselines.rows import Rows
 from bayesdice_ppl.errors import LogsError
 from bayesdice_ppl.features.maps import FeatureChoice
-from bayesdice_ppl.logs import Logs
-from bayesdice_ppl.policies import ContinuousPolicy, Policy
 
 MOST_ROUNDS = 1000
 STANDSTILL = 1e-7
@@ -35,13 +33,11 @@ _LONGEST = 1.0 - 1e-9
 
 @final
 @dataclass(frozen=True)
-class CoinDice:
+class CoinDice(OnRows):
     """A choice of CoinDICE; make one with `coin_dice`."""
 
     divergence: str
-    ridge: float | None
-    features: FeatureChoice | None
-    renormalize: bool
+    merge = True
 
     @property
     def name(self) -> str:
@@ -49,38 +45,12 @@ class CoinDice:
         return "coin_dice"
 
     @property
-    def needs(self) -> Needs:
-        """Nothing beside transitions; of a log of vectors a key."""
-        return Needs()
-
-    @property
     def gives(self) -> str:
         """An interval."""
         return "interval"
 
-    def estimate(
-        self,
-        logs: Logs,
-        policy: Policy | ContinuousPolicy,
-        *,
-        gamma: float,
-        level: float = 0.9,
-        rng_key: PRNGKeyArray | None = None,
-        on_termination: str = "restart",
-    ) -> Estimate:
-        """Estimate the value of a policy; see `bayesdice_ppl.baselines.Baseline`."""
-        asked = check_question(
-            self, logs, gamma=gamma, level=level, rng_key=rng_key, on_termination=on_termination
-        )
-        rows = make_rows(
-            logs,
-            policy,
-            asked,
-            features=self.features,
-            rng_key=rng_key,
-            renormalize=self.renormalize,
-            merge=True,
-        )
+    def answer(self, rows: Rows, asked: Asked) -> Estimate:
+        """Find the least and the greatest value in the ball."""
         radius = 0.5 * float(chi2.ppf(asked.level, 1))
         center = evaluate(rows, self.ridge)
         lower, upper = (
@@ -201,10 +171,10 @@ def coin_dice(
         The ridge is negative or not finite, or the divergence is another one.
     """
     return CoinDice(
-        one_of("coin_dice", "divergence", divergence, DIVERGENCES),
-        optional_ridge("coin_dice", ridge),
-        features,
-        bool(renormalize),
+        ridge=optional_ridge("coin_dice", ridge),
+        features=features,
+        renormalize=bool(renormalize),
+        divergence=one_of("coin_dice", "divergence", divergence, DIVERGENCES),
     )
 
 

@@ -11,69 +11,33 @@ from typing import final
 
 import numpy as np
 import scipy.sparse
-from jaxtyping import PRNGKeyArray
 
 from bayesdice_ppl.baselines.checks import optional_ridge
-from bayesdice_ppl.baselines.interface import Estimate, Needs, check_question
-from bayesdice_ppl.baselines.rows import make_rows
+from bayesdice_ppl.baselines.interface import Asked, Estimate
+from bayesdice_ppl.baselines.on_rows import OnRows
+from bayesdice_ppl.baselines.rows import Rows
 from bayesdice_ppl.baselines.saddle import Blocks, make_blocks, solve_linear
 from bayesdice_ppl.errors import SettingsError
 from bayesdice_ppl.features.maps import FeatureChoice
-from bayesdice_ppl.logs import Logs
-from bayesdice_ppl.policies import ContinuousPolicy, Policy
 
 
 @final
 @dataclass(frozen=True)
-class DualDice:
+class DualDice(OnRows):
     """A choice of DualDICE; make one with `dual_dice`."""
-
-    ridge: float | None
-    features: FeatureChoice | None
-    renormalize: bool
 
     @property
     def name(self) -> str:
         """Name in tables."""
         return "dual_dice"
 
-    @property
-    def needs(self) -> Needs:
-        """Nothing beside transitions; of a log of vectors a key."""
-        return Needs()
-
-    @property
-    def gives(self) -> str:
-        """An estimate alone."""
-        return "estimate"
-
-    def estimate(
-        self,
-        logs: Logs,
-        policy: Policy | ContinuousPolicy,
-        *,
-        gamma: float,
-        level: float = 0.9,
-        rng_key: PRNGKeyArray | None = None,
-        on_termination: str = "restart",
-    ) -> Estimate:
-        """Estimate the value of a policy; see `bayesdice_ppl.baselines.Baseline`."""
-        asked = check_question(
-            self, logs, gamma=gamma, level=level, rng_key=rng_key, on_termination=on_termination
-        )
+    def answer(self, rows: Rows, asked: Asked) -> Estimate:
+        """Weigh the rewards by the ratio."""
         if asked.gamma == 1.0:
             raise SettingsError(
                 "dual_dice: at gamma = 1 its objective is least at a ratio of 0; use gamma < 1, or "
-                "gen_dice, which normalizes the ratio."
+                "lagrangian_dice('gen_dice'), which normalizes the ratio."
             )
-        rows = make_rows(
-            logs,
-            policy,
-            asked,
-            features=self.features,
-            rng_key=rng_key,
-            renormalize=self.renormalize,
-        )
         blocks = make_blocks(rows, self.ridge)
         return Estimate(float(solve_ratio(blocks) @ blocks.reward))
 

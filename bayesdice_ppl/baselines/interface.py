@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol, final, runtime_checkable
 import numpy as np
 from jaxtyping import Float, PRNGKeyArray
 
-from bayesdice_ppl.errors import LogsError, PoliciesError, SettingsError
+from bayesdice_ppl.errors import LogsError, SettingsError
 from bayesdice_ppl.keys import check_key
 from bayesdice_ppl.logs import Logs
 from bayesdice_ppl.policies import ContinuousPolicy, Policy
@@ -153,7 +153,7 @@ def check_question(
 
     Raises
     ------
-    LogsError, PoliciesError, SettingsError
+    LogsError, SettingsError
         With what is missing and what to do.
     """
     name, needs = baseline.name, baseline.needs
@@ -191,6 +191,3 @@ def check_question(
             "at gamma = 1 absorbing terminations leave nothing to value: use 'restart'."
         )
     return Asked(float(gamma), float(level), on_termination == "restart")
-
-
-__all__ = ["Asked", "Baseline", "Estimate", "Needs", "PoliciesError", "check_question"]

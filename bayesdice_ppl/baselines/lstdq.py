@@ -9,63 +9,26 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import final
 
-from jaxtyping import PRNGKeyArray
-
 from bayesdice_ppl.baselines.bellman import solve_value
 from bayesdice_ppl.baselines.checks import optional_ridge
-from bayesdice_ppl.baselines.interface import Estimate, Needs, check_question
-from bayesdice_ppl.baselines.rows import make_rows
+from bayesdice_ppl.baselines.interface import Asked, Estimate
+from bayesdice_ppl.baselines.on_rows import OnRows
+from bayesdice_ppl.baselines.rows import Rows
 from bayesdice_ppl.features.maps import FeatureChoice
-from bayesdice_ppl.logs import Logs
-from bayesdice_ppl.policies import ContinuousPolicy, Policy
 
 
 @final
 @dataclass(frozen=True)
-class Lstdq:
+class Lstdq(OnRows):
     """A choice of LSTDQ; make one with `lstdq`."""
-
-    ridge: float | None
-    features: FeatureChoice | None
-    renormalize: bool
 
     @property
     def name(self) -> str:
         """Name in tables."""
         return "lstdq"
 
-    @property
-    def needs(self) -> Needs:
-        """Nothing beside transitions; of a log of vectors a key."""
-        return Needs()
-
-    @property
-    def gives(self) -> str:
-        """An estimate alone."""
-        return "estimate"
-
-    def estimate(
-        self,
-        logs: Logs,
-        policy: Policy | ContinuousPolicy,
-        *,
-        gamma: float,
-        level: float = 0.9,
-        rng_key: PRNGKeyArray | None = None,
-        on_termination: str = "restart",
-    ) -> Estimate:
-        """Estimate the value of a policy; see `bayesdice_ppl.baselines.Baseline`."""
-        asked = check_question(
-            self, logs, gamma=gamma, level=level, rng_key=rng_key, on_termination=on_termination
-        )
-        rows = make_rows(
-            logs,
-            policy,
-            asked,
-            features=self.features,
-            rng_key=rng_key,
-            renormalize=self.renormalize,
-        )
+    def answer(self, rows: Rows, asked: Asked) -> Estimate:
+        """Solve the Bellman equation."""
         return Estimate(solve_value(rows, self.ridge))
 
 

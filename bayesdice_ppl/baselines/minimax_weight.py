@@ -15,12 +15,12 @@ from jaxtyping import Float, PRNGKeyArray
 
 from bayesdice_ppl.baselines.bellman import evaluate
 from bayesdice_ppl.baselines.checks import one_of, optional_ridge, positive, whole
-from bayesdice_ppl.baselines.interface import Estimate, Needs, check_question
-from bayesdice_ppl.baselines.rows import FeatureRows, make_rows
+from bayesdice_ppl.baselines.interface import Asked, Estimate, Needs
+from bayesdice_ppl.baselines.on_rows import OnRows
+from bayesdice_ppl.baselines.rows import FeatureRows, Rows
 from bayesdice_ppl.errors import LogsError
 from bayesdice_ppl.features.maps import FeatureChoice, FeatureMap, Space
 from bayesdice_ppl.logs import Logs
-from bayesdice_ppl.policies import ContinuousPolicy, Policy
 
 CRITICS = ("linear", "kernel")
 HORIZONS = 3.0
@@ -76,13 +76,10 @@ class MedianKernel(NamedTuple):
 
 @final
 @dataclass(frozen=True)
-class MinimaxWeight:
+class MinimaxWeight(OnRows):
     """A choice of minimax weight learning; make one with `minimax_weight`."""
 
     critics: str
-    ridge: float | None
-    features: FeatureChoice | None
-    renormalize: bool
     n_inducing: int
     prior_sd: float | None
 
@@ -96,36 +93,14 @@ class MinimaxWeight:
         """Nothing beside transitions for labels; of a log of vectors a key."""
         return Needs(rng_key=self.critics == "kernel")
 
-    @property
-    def gives(self) -> str:
-        """An estimate alone."""
-        return "estimate"
-
-    def estimate(
-        self,
-        logs: Logs,
-        policy: Policy | ContinuousPolicy,
-        *,
-        gamma: float,
-        level: float = 0.9,
-        rng_key: PRNGKeyArray | None = None,
-        on_termination: str = "restart",
-    ) -> Estimate:
-        """Estimate the value of a policy; see `bayesdice_ppl.baselines.Baseline`."""
-        asked = check_question(
-            self, logs, gamma=gamma, level=level, rng_key=rng_key, on_termination=on_termination
-        )
-        features = self.features
+    def features_of(self, logs: Logs) -> FeatureChoice | None:
+        """Give the kernel's features, or those that were chosen."""
         if self.critics == "kernel":
-            features = _kernel_features(logs, self.n_inducing)
-        rows = make_rows(
-            logs,
-            policy,
-            asked,
-            features=features,
-            rng_key=rng_key,
-            renormalize=self.renormalize,
-        )
+            return _kernel_features(logs, self.n_inducing)
+        return self.features
+
+    def answer(self, rows: Rows, asked: Asked) -> Estimate:
+        """Weigh the rewards by the ratio."""
         if self.critics == "kernel" and isinstance(rows, FeatureRows):
             sd = self.prior_sd
             if sd is None:
@@ -234,12 +209,12 @@ def minimax_weight(
         A number is out of range, or the critics are others.
     """
     return MinimaxWeight(
-        one_of("minimax_weight", "critics", critics, CRITICS),
-        optional_ridge("minimax_weight", ridge),
-        features,
-        bool(renormalize),
-        whole("minimax_weight", "n_inducing", n_inducing),
-        None if prior_sd is None else positive("minimax_weight", "prior_sd", prior_sd),
+        ridge=optional_ridge("minimax_weight", ridge),
+        features=features,
+        renormalize=bool(renormalize),
+        critics=one_of("minimax_weight", "critics", critics, CRITICS),
+        n_inducing=whole("minimax_weight", "n_inducing", n_inducing),
+        prior_sd=None if prior_sd is None else positive("minimax_weight", "prior_sd", prior_sd),
     )
 
 

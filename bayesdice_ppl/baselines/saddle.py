@@ -62,7 +62,7 @@ class Blocks(NamedTuple):
 
 @final
 class Switches(NamedTuple):
-    """Which Lagrangian; see `bayesdice_ppl.baselines.gen_dice`."""
+    """Which Lagrangian; see `bayesdice_ppl.baselines.lagrangian_dice`."""
 
     primal_regularizer: float
     dual_regularizer: float

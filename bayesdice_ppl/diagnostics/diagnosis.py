@@ -18,7 +18,7 @@ from bayesdice_ppl.belief import SupportWarning, belief_settings, read_array
 from bayesdice_ppl.errors import BeliefError
 from bayesdice_ppl.logs import Logs
 from bayesdice_ppl.penalties import penalty_choice
-from bayesdice_ppl.policies import ContinuousPolicy, Policy, TabularPolicy
+from bayesdice_ppl.policies import ContinuousPolicy, Policy, TabularPolicy, action_frequencies
 
 if TYPE_CHECKING:
     import polars as pl
@@ -244,11 +244,9 @@ def _logging_mean(belief: DataTree, logs: Logs) -> float:
     if logged is not None and belief_settings(belief).get("statistic", ["mean"])[0] == "mean":
         place = _names(belief).index(str(logged))
         return float(read_array(belief, "constant_data/guide_mean")[place])
-    counts = np.zeros((len(logs.state_labels), len(logs.action_labels)))
-    np.add.at(counts, (logs.state, logs.action), 1.0)
-    total = counts.sum(axis=1, keepdims=True)
-    uniform = 1.0 / counts.shape[1]
-    table = np.where(total > 0, counts / np.maximum(total, 1.0), uniform)
+    shape = (len(logs.state_labels), len(logs.action_labels))
+    table = action_frequencies(logs.state, logs.action, shape)
+    table[table.sum(axis=1) == 0.0] = 1.0 / shape[1]  # where it was never seen to act
     behavior = TabularPolicy(table, logs.state_labels, logs.action_labels)
     refit = _refit(belief, logs, {"behavior": behavior})
     return float(read_array(refit, "constant_data/guide_mean")[0])

@@ -11,6 +11,8 @@ from jaxtyping import Float, Int
 
 # Floats in a temporary array: 2 MB.
 CHUNK = 1 << 18
+ROUNDING = 1e-12
+"""Losses that differ by less than this share of their size differ by rounding alone."""
 
 
 @final

@@ -11,7 +11,7 @@ from bayesdice_ppl.policies.alignment import (
     needed_states,
 )
 from bayesdice_ppl.policies.gaussian import ContinuousPolicy, GaussianPolicy, SymmetricPolicy
-from bayesdice_ppl.policies.logged import LOGGED, with_logged_policy
+from bayesdice_ppl.policies.logged import LOGGED, action_frequencies, with_logged_policy
 from bayesdice_ppl.policies.policies import Policies
 from bayesdice_ppl.policies.reading import read_policies
 from bayesdice_ppl.policies.tabular import Policy, TabularPolicy
@@ -25,6 +25,7 @@ __all__ = [
     "Policy",
     "SymmetricPolicy",
     "TabularPolicy",
+    "action_frequencies",
     "align_continuous",
     "align_policies",
     "needed_states",

@@ -7,7 +7,7 @@ enters is said in `bayesdice_ppl.moments.build_moments`.
 from __future__ import annotations
 
 import numpy as np
-from jaxtyping import Bool
+from jaxtyping import Bool, Float, Int
 
 from bayesdice_ppl.errors import PoliciesError
 from bayesdice_ppl.logs.logs import Logs
@@ -15,6 +15,31 @@ from bayesdice_ppl.policies.alignment import AlignedPolicies
 
 LOGGED = "logged"
 """Name of the policy that logged among the candidates."""
+
+
+def action_frequencies(
+    state: Int[np.ndarray, " n"], action: Int[np.ndarray, " n"], shape: tuple[int, int]
+) -> Float[np.ndarray, "S A"]:
+    """Share of the visits to each state in which each action was taken, n_sa / n_s.
+
+    Parameters
+    ----------
+    state, action
+        Codes of what was logged, shape (n,).
+    shape
+        (S, A).
+
+    Returns
+    -------
+    array
+        Shape (S, A), zero in states that were never visited.
+    """
+    pair = np.ravel_multi_index((state, action), shape)
+    counts = np.bincount(pair, minlength=shape[0] * shape[1]).reshape(shape)
+    frequencies: Float[np.ndarray, "S A"] = counts / np.maximum(
+        counts.sum(axis=1, keepdims=True), 1
+    )
+    return frequencies
 
 
 def with_logged_policy(
@@ -47,10 +72,9 @@ def with_logged_policy(
             f"policy {LOGGED!r}: include_logged=True adds the policy that logged under this name; "
             "give the candidate another one, or leave include_logged out."
         )
-    counts = np.zeros(aligned.probabilities.shape[1:])
-    np.add.at(counts, (logs.state[mask], aligned.codes(logs)[logs.action[mask]]), 1.0)
-    visits = counts.sum(axis=1, keepdims=True)
-    frequencies = counts / np.maximum(visits, 1.0)
+    taken = aligned.codes(logs)[logs.action[mask]]
+    n_states, n_actions = aligned.probabilities.shape[1:]
+    frequencies = action_frequencies(logs.state[mask], taken, (n_states, n_actions))
     return aligned._replace(
         names=(*aligned.names, LOGGED),
         probabilities=np.concatenate([aligned.probabilities, frequencies[None]]),

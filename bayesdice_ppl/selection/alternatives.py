@@ -10,7 +10,7 @@ from jaxtyping import Float
 
 from bayesdice_ppl import ties
 from bayesdice_ppl.losses import Score
-from bayesdice_ppl.losses.structure import Assignment, Coverage, Sorting, cover_scale
+from bayesdice_ppl.losses.structure import ROUNDING, Assignment, Coverage, Sorting, cover_scale
 from bayesdice_ppl.selection.rules import Rules
 from bayesdice_ppl.selection.solvers.assignment import assign
 from bayesdice_ppl.selection.solvers.exhaustive import count_prefixes, search
@@ -19,8 +19,6 @@ from bayesdice_ppl.selection.solvers.sorting import sort
 
 # Up to this many rankings all are tried, beyond at most so many.
 _FEW = 500
-# Gains smaller than this, relative to the loss, are rounding.
-_SAME = 1e-12
 
 
 def good_prefix(
@@ -66,7 +64,6 @@ def good_prefix(
         ordered=True,
         launches=n_policies if launched is None else launched,
         max_evaluations=_FEW,
-        padded=False,
         beam_width=0,
         kicks=0,
     ).prefix
@@ -79,7 +76,7 @@ def _climb(
     by_policy = np.ascontiguousarray(values.T)
     chosen = sorted(start)
     covered = by_policy[chosen].max(axis=0).mean()
-    tolerance = _SAME * cover_scale(values)
+    tolerance = ROUNDING * cover_scale(values)
     while True:
         best, change = covered + tolerance, None
         for rest in _without_one(chosen, rules, k):

@@ -12,12 +12,10 @@ import numpy as np
 from jaxtyping import Float
 
 from bayesdice_ppl.losses import Score
+from bayesdice_ppl.losses.structure import ROUNDING
 from bayesdice_ppl.selection.solvers.found import Found
 
-# Losses that differ by less than this, relative to their size, differ by rounding.
-_ROUNDING = 1e-12
 _PROVEN = {
-    "exhaustive": "",
     "sorting": "Sorting by the expected gain of each policy proves it optimal",
     "assignment": "It is the optimum of a linear assignment of policies to places",
     "branch and bound": "Branch and bound proves it optimal",
@@ -166,7 +164,7 @@ def certify(
     restricted : bool
         Whether rules said which launches are allowed.
     """
-    rounding = _ROUNDING * max(1e-300, float(np.abs(own.losses).max()))
+    rounding = ROUNDING * float(np.abs(own.losses).max())
     gap = None if found.bound is None else max(found.loss - found.bound, 0.0)
     if gap is not None and gap <= rounding:
         gap = 0.0
@@ -190,12 +188,14 @@ def certify(
         margin_standard_error=None,
         statement=proof,
     )
+    if found.method == "exhaustive" and found.evaluated == 1 and not restricted:
+        return base._replace(statement="There is only one choice.")
     if runner_up is None or other is None or found.runner_up is None:
-        return base._replace(statement=f"{proof} {_no_runner_up(found, restricted)}".strip())
+        return base._replace(statement=f"{proof} {_no_runner_up(restricted)}")
     difference = _rounded(other.losses - own.losses, own, other)
     change = _rounded(other.influence - own.influence, own, other)
     margin, error = other.risk - own.risk, standard_error(change)
-    if abs(margin) <= _ROUNDING * max(abs(other.risk), abs(own.risk)):
+    if abs(margin) <= ROUNDING * max(abs(other.risk), abs(own.risk)):
         margin = 0.0
     better = float((difference < 0.0).mean())
     listed = tuple(names[i] for i in runner_up)
@@ -225,9 +225,7 @@ def _on(score: Score) -> str:
     return "on average" if score.averaged else f"by {score.risk.name}"
 
 
-def _no_runner_up(found: Found, restricted: bool) -> str:
-    if found.method == "exhaustive" and found.evaluated == 1 and not restricted:
-        return ""
+def _no_runner_up(restricted: bool) -> str:
     if restricted:
         return "No other launch is allowed."
     return "Every order has the same loss in every draw: this score cannot tell them apart here."
@@ -236,7 +234,7 @@ def _no_runner_up(found: Found, restricted: bool) -> str:
 def _rounded(difference: np.ndarray, own: Judged, other: Judged) -> np.ndarray:
     """Take losses that differ by rounding alone as equal."""
     size = max(float(np.abs(own.losses).max()), float(np.abs(other.losses).max()))
-    return np.where(np.abs(difference) <= _ROUNDING * size, 0.0, difference)
+    return np.where(np.abs(difference) <= ROUNDING * size, 0.0, difference)
 
 
 def _proof(
@@ -254,8 +252,6 @@ def _proof(
     allowed = " that is allowed" if restricted else ""
     what = "expected loss" if score.averaged else f"{score.risk.name} of the loss"
     tried = f"{found.evaluated:,}"
-    if found.method == "exhaustive" and found.evaluated == 1 and not restricted:
-        return "There is only one choice."
     if found.method == "exhaustive":
         depth = score.depth(len(names))
         first = f"{depth} of the {len(names)} places" if depth > 1 else "place"
@@ -263,7 +259,7 @@ def _proof(
         every = f"All {tried} {'allowed ' if restricted else ''}{kind} the first {first}"
         return f"{every} were tried {over}; none has a lower {what}."
     if status == "optimal":
-        how = _PROVEN.get(found.method, "It is proven optimal")
+        how = _PROVEN[found.method]
         nodes = f" ({tried} nodes)" if found.method == "branch and bound" else ""
         return f"{how}{nodes} {over}: no ranking{allowed} has a lower {what}."
     if status == "gap":

@@ -15,6 +15,7 @@ from jaxtyping import Float
 
 from bayesdice_ppl.errors import BeliefError
 from bayesdice_ppl.losses import Score
+from bayesdice_ppl.losses.structure import ROUNDING
 from bayesdice_ppl.selection.certificate import standard_error
 from bayesdice_ppl.selection.knowing import Choice
 from bayesdice_ppl.selection.perfect import check_known, least_losses
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
 _LEAST_DRAWS = 100
 # Rows that are shown as text; the table has all.
 _SHOWN = 20
-# Losses that differ by less than this, relative to their scale, differ by rounding alone.
-_SAME = 1e-12
 
 
 @final
@@ -210,7 +209,7 @@ def value_of_information(
     rules = read_rules(names, **options)
     present = tuple(range(len(selected.launch if score.partial else names)))
     choice = Choice(values, score, rules, present)
-    rounding = _SAME * score.loss_scale(values)
+    rounding = ROUNDING * score.loss_scale(values)
 
     def per_draw(saved: Float[np.ndarray, " M"]) -> Float[np.ndarray, "chain draw"]:
         return np.where(np.abs(saved) <= rounding, 0.0, saved).reshape(shape)

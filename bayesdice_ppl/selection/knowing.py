@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from bayesdice_ppl.losses import Score
+from bayesdice_ppl.losses.structure import ROUNDING
 from bayesdice_ppl.selection.alternatives import good_prefix
 from bayesdice_ppl.selection.rules import Rules
 
@@ -20,8 +21,6 @@ _PARTS, _RUNS = 4, 5
 _WINDOWS = (8, 2)
 # Knots of the cubic spline inside the range of the values.
 _INNER_KNOTS = 2
-# Values that differ by less than this share of all values' range are one value.
-_CERTAIN = 1e-12
 
 
 @final
@@ -69,7 +68,7 @@ class Choice:
         """
         known = self._values[:, policy]
         saved = np.zeros(len(known))
-        if np.ptp(known) <= _CERTAIN * np.abs(known).max():
+        if np.ptp(known) <= ROUNDING * np.abs(known).max():
             return saved
         for part in range(_PARTS):
             judged = np.flatnonzero(self._part == part)

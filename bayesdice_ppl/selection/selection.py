@@ -382,7 +382,7 @@ def _notes_on_launch(
                 )
     if score.k is not None and len(prefix) < score.k:
         why = "the rules afford or allow no more" if asked else "no more are allowed by the score"
-        notes.append(f"{len(prefix)} of {score.k} places are filled: {why}, or none would help")
+        notes.append(f"{len(prefix)} of {score.k} places are filled: {why}")
     return notes
 
 

@@ -8,15 +8,8 @@ from scipy.optimize import minimize
 from bayesdice_ppl import features
 from bayesdice_ppl.baselines import saddle
 from bayesdice_ppl.baselines.dual_dice import dual_dice, solve_ratio
-from bayesdice_ppl.baselines.gen_dice import (
-    PRESETS,
-    best_dice,
-    gen_dice,
-    gradient_dice,
-    lagrangian_dice,
-    minimax_q,
-)
 from bayesdice_ppl.baselines.interface import Asked, Baseline
+from bayesdice_ppl.baselines.lagrangian_dice import PRESETS, lagrangian_dice
 from bayesdice_ppl.baselines.lstdq import lstdq
 from bayesdice_ppl.baselines.minimax_weight import minimax_weight
 from bayesdice_ppl.baselines.rows import make_rows
@@ -122,7 +115,7 @@ def value(method, gamma, termination):
 
 
 def test_they_are_baselines():
-    makers = (dual_dice, gen_dice, gradient_dice, minimax_q, best_dice, lagrangian_dice)
+    makers = (dual_dice, lagrangian_dice)
     found = [maker() for maker in makers]
     assert all(isinstance(one, Baseline) for one in found)
     assert [one.name for one in found] == [maker.__name__ for maker in makers]
@@ -151,19 +144,6 @@ def test_every_preset_is_exact_on_labels(preset, gamma, termination):
     assert value(method, gamma, termination) == pytest.approx(exact, rel=1e-6)
 
 
-def test_named_methods_are_their_presets():
-    named = {
-        "gen_dice": gen_dice,
-        "gradient_dice": gradient_dice,
-        "minimax_q": minimax_q,
-        "best_dice": best_dice,
-    }
-    phi = phi_of(1)
-    for preset, maker in named.items():
-        expected = value(lagrangian_dice(preset, features=table(phi)), 0.9, "restart")
-        assert value(maker(features=table(phi)), 0.9, "restart") == expected
-
-
 @pytest.mark.parametrize(("gamma", "termination"), DISCOUNTED)
 @pytest.mark.parametrize("seed", range(3))
 def test_presets_on_features_are_the_methods_themselves(seed, gamma, termination):
@@ -182,10 +162,10 @@ def test_presets_on_features_are_the_methods_themselves(seed, gamma, termination
     ):
         assert value(method, gamma, termination) == pytest.approx(settled, rel=1e-6)
     gradient = direct.ratio(slack=1.0, zero_reward=True) @ direct.reward
-    found = value(gradient_dice(**chosen), gamma, termination)
+    found = value(lagrangian_dice("gradient_dice", **chosen), gamma, termination)
     assert found == pytest.approx(gradient, rel=1e-5)
     general = direct.ratio(slack=1.0, zero_reward=True, positive=True) @ direct.reward
-    found = value(gen_dice(**chosen), gamma, termination)
+    found = value(lagrangian_dice("gen_dice", **chosen), gamma, termination)
     assert found == pytest.approx(general, rel=1e-5)
 
 

@@ -12,10 +12,10 @@ from jaxtyping import Bool, Float, Int
 from scipy.optimize import linear_sum_assignment
 from scipy.sparse.csgraph import csgraph_from_dense, floyd_warshall
 
-from bayesdice_ppl.losses.structure import Assignment
+from bayesdice_ppl.losses.structure import ROUNDING, Assignment
 from bayesdice_ppl.selection.rules import Rules
 from bayesdice_ppl.selection.solvers.budget import best_set, binds, certified, filled, preferred
-from bayesdice_ppl.selection.solvers.comparing import SAME, first_of_lowest, loss_of
+from bayesdice_ppl.selection.solvers.comparing import first_of_lowest, loss_of
 from bayesdice_ppl.selection.solvers.found import Found
 
 # Places up to which the next best is proven: that takes their number cubed, a second for 1,000.
@@ -84,7 +84,7 @@ def _under_budget(structure: Assignment, rules: Rules, *, partial: bool) -> Foun
     if best is None:
         raise AssertionError("rules that no launch can meet are refused before")
     launch = list(arranged(filled(best.members, rules, depth))[0])
-    prefix, *others = arranged(preferred(launch, table, rules, SAME * float(table.max())))
+    prefix, *others = arranged(preferred(launch, table, rules, ROUNDING * float(table.max())))
     others += _shorter(structure, rules, prefix, partial=partial)
     second = best_set(
         table, capacity, rules, partial=partial, contiguous=partial, other_than=prefix
@@ -131,7 +131,7 @@ def _best_two(table: Float[np.ndarray, "n L"], required: Bool[np.ndarray, " n"])
     """Find the best assignment of policies to all L places, and the second best."""
     best = _best(table, required)
     slack = _slack(table, required, best)
-    best = _first_of_equals(slack, best, SAME * float(table.max(initial=0.0)))
+    best = _first_of_equals(slack, best, ROUNDING * float(table.max(initial=0.0)))
     if len(best) > _MOST_PLACES:
         return _BestTwo(best, _after_shortest_exchange(slack, best), False)
     return _BestTwo(best, _after_cheapest_cycle(slack, best), True)

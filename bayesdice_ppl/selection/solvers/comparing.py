@@ -2,10 +2,7 @@
 
 import numpy as np
 
-from bayesdice_ppl.losses.structure import Assignment, Pairwise, Sorting, evaluate
-
-# Losses closer than this, relative to their scale, differ by rounding alone.
-SAME = 1e-12
+from bayesdice_ppl.losses.structure import ROUNDING, Assignment, Pairwise, Sorting, evaluate
 
 Linear = Sorting | Assignment | Pairwise
 
@@ -17,7 +14,7 @@ def loss_of(structure: Linear, prefix: tuple[int, ...]) -> float:
 
 def rounding_of(structure: Linear, loss: float) -> float:
     """Tell how far apart losses near this one may be that differ by rounding alone."""
-    return SAME * max(abs(structure.offset), abs(loss))
+    return ROUNDING * max(abs(structure.offset), abs(loss))
 
 
 def first_of_lowest(structure: Linear, prefixes: list[tuple[int, ...]]) -> tuple[int, ...] | None:

@@ -8,10 +8,9 @@ is hard to beat; branch and bound proves that none beats it, or finds the one th
 import numpy as np
 from jaxtyping import Float, Int
 
-from bayesdice_ppl.losses.structure import cover_scale
+from bayesdice_ppl.losses.structure import ROUNDING, cover_scale
 from bayesdice_ppl.selection.rules import Rules
 from bayesdice_ppl.selection.solvers.branch_and_bound import Node, Problem, Searched, search
-from bayesdice_ppl.selection.solvers.comparing import SAME
 from bayesdice_ppl.selection.solvers.coverage_bound import BLOCK, Part, ascend, capped_means
 from bayesdice_ppl.selection.solvers.found import Found
 
@@ -64,7 +63,7 @@ def cover(
         places=min(k, len(open_to)),
     )
     required = tuple(np.flatnonzero(rules.required[open_to]).tolist())
-    rounding = SAME * cover_scale(values)
+    rounding = ROUNDING * cover_scale(values)
     chosen = _heuristic(problem, required, rounding)
     searched = search(
         problem,

@@ -16,13 +16,12 @@ from jaxtyping import Float, Int
 
 from bayesdice_ppl.errors import ScoreError
 from bayesdice_ppl.losses import Score
+from bayesdice_ppl.losses.structure import ROUNDING
 from bayesdice_ppl.selection.rules import Rules, no_rules
 from bayesdice_ppl.selection.solvers.found import Found
 from bayesdice_ppl.selection.solvers.objective import fast_objective
 
 _CHUNK = 1 << 16
-# Losses closer than this, relative to their scale, differ by rounding alone.
-_SAME = 1e-12
 
 
 def prefix_sizes(score: Score, rules: Rules) -> list[int]:
@@ -120,7 +119,7 @@ def search(
                     f"{prefixes[bad].tolist()} (counted from 0): not finite"
                 )
             losses = np.concatenate([best_losses, found])
-            kept = _two_lowest(losses, _SAME * max(scale, float(np.abs(losses).max())))
+            kept = _two_lowest(losses, ROUNDING * max(scale, float(np.abs(losses).max())))
             known = len(best)
             best = [
                 best[row] if row < known else tuple(prefixes[row - known].tolist()) for row in kept

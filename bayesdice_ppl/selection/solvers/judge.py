@@ -1,4 +1,4 @@
-"""Losses of rankings, judged in batches of one size, within a budget, and none judged in vain.
+"""Losses of rankings, judged in batches, within a budget, and none judged in vain.
 
 A search comes back to the same rankings over and over. Their losses are remembered in a table,
 held in arrays so that many are looked up at once, and what the budget counts is new rankings.
@@ -11,10 +11,9 @@ from jaxtyping import Bool, Float, Int
 
 from bayesdice_ppl.errors import ScoreError
 from bayesdice_ppl.losses import Objective
+from bayesdice_ppl.losses.structure import ROUNDING
 from bayesdice_ppl.selection.rules import Rules
 
-# Losses closer than this, relative to their scale, differ by rounding alone.
-_SAME = 1e-12
 # Slots of the table: 64 MB. It holds half as many losses; those that come later are not kept.
 _MOST_SLOTS = 1 << 22
 # Odd and without structure: what makes the keys of rankings, and what makes slots of keys, the
@@ -45,13 +44,11 @@ class Judge:
         Size that losses are rounded at, if it is larger than they are.
     batch : int
         Most rows in a call of the objective.
-    padded : bool
-        Whether every call has exactly that many, the last repeated as needed.
 
     Attributes
     ----------
     evaluated, left : int
-        How many rankings were judged, padding left out, and how many more may be.
+        How many rankings were judged, and how many more may be.
     best : Int[ndarray, "B depth"]
         The best ranking seen and the best other one: B is 0, 1 or 2. The lexicographically first
         of those of equal loss.
@@ -69,12 +66,11 @@ class Judge:
         max_evaluations: int,
         scale: float,
         batch: int,
-        padded: bool,
     ) -> None:
         self.rules, self.launches, self.ordered, self.batch = rules, launches, ordered, batch
         self.evaluated, self.left = 0, max_evaluations
         self.best, self.best_losses = np.empty((0, depth), np.intp), np.empty(0)
-        self._objective, self._padded, self._scale = objective, padded, scale
+        self._objective, self._scale = objective, scale
         self._weights = np.cumprod(np.full(depth, _KEY))
         bits = min(2 * max_evaluations, _MOST_SLOTS - 1).bit_length()
         self._shift, self._last_slot = np.uint64(64 - bits), np.uint64((1 << bits) - 1)
@@ -88,7 +84,7 @@ class Judge:
     @property
     def tolerance(self) -> float:
         """How far apart losses may be that count as equal."""
-        return _SAME * self._scale
+        return ROUNDING * self._scale
 
     def canonical(self, rows: Int[np.ndarray, "R depth"]) -> Int[np.ndarray, "R depth"]:
         """Sort the rows if their order does not matter."""
@@ -172,9 +168,6 @@ class Judge:
         losses = np.empty(len(rows))
         for start in range(0, len(rows), self.batch):
             part = rows[start : start + self.batch]
-            n_new = len(part)
-            if self._padded:
-                part = np.concatenate([part, np.repeat(part[-1:], self.batch - n_new, axis=0)])
             got = np.asarray(self._objective(part), np.float64)
             if got.shape != (len(part),):
                 raise ScoreError(
@@ -183,7 +176,7 @@ class Judge:
             if not np.isfinite(got).all():
                 bad = int(np.argmin(np.isfinite(got)))
                 raise ScoreError(f"the loss of ranking {part[bad].tolist()} is {got[bad]}")
-            losses[start : start + n_new] = got[:n_new]
+            losses[start : start + len(part)] = got
         self.left -= len(rows)
         self.evaluated += len(rows)
         return losses

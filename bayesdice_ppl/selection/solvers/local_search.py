@@ -40,7 +40,6 @@ def improve(
     max_evaluations: int,
     scale: float = 0.0,
     batch: int = BATCH,
-    padded: bool = True,
     beam_width: int = BEAM_WIDTH,
     kicks: int = KICKS,
 ) -> Found:
@@ -69,15 +68,11 @@ def improve(
     launches : int
         How many of the first places are launched, at most `depth`.
     max_evaluations : int
-        Most rankings to judge, at least 1. It is never exceeded; rows that only pad a batch do not
-        count.
+        Most rankings to judge, at least 1. It is never exceeded.
     scale : float
         Size that losses are rounded at (see `Score.loss_scale`), if it is larger than they are.
     batch : int
         Most rankings to judge in one call of the objective.
-    padded : bool
-        Whether every call has exactly `batch` rows, the last one repeated as needed: a compiled
-        objective is then compiled once. Without it the objective sees new rankings alone.
     beam_width : int
         How many partial rankings the beam keeps; fewer, or none, where they would take more than
         a quarter of the evaluations.
@@ -105,7 +100,7 @@ def improve(
             f"a search starts from rankings that the rules allow, at least one: of the "
             f"{len(starts)} given {refused.sum()} break a rule"
         )
-    judge = Judge(objective, rules, depth, launches, ordered, max_evaluations, scale, batch, padded)
+    judge = Judge(objective, rules, depth, launches, ordered, max_evaluations, scale, batch)
     moves = neighborhood(n_policies, depth, ordered=ordered)
     explored: set[int] = set()
     optima = _climb(

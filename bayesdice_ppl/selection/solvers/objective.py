@@ -8,7 +8,7 @@ one size, on the same draws for all rankings, so that two rankings differ by wha
 import numpy as np
 from jaxtyping import Float
 
-from bayesdice_ppl.losses import Correlation, Custom, Objective, Score
+from bayesdice_ppl.losses import Custom, Objective, Score
 
 # Losses of one batch, in numbers: 16 MB.
 _BATCH = 1 << 21
@@ -38,9 +38,8 @@ def fast_objective(
         Takes rankings, Int (R, places), and gives Float (R,), the risk of their losses.
     """
     plain = score.objective(values)
-    simple = score.averaged and (
-        isinstance(score, Correlation) or score.structure(values) is not None
-    )
+    # The means of all but the user's functions are summed over the draws beforehand.
+    simple = score.averaged and not isinstance(score, Custom)
     if simple or n_rankings < _WORTH_COMPILING:
         return plain
     compiled = _compiled(score, values, places)
@@ -60,18 +59,39 @@ def _compiled(score: Score, values: np.ndarray, places: int) -> Objective:
         losses = jax.jit(lambda digest, rankings: score.of_digest(jnp, digest, rankings))
 
     def objective(rankings: np.ndarray) -> np.ndarray:
+        with jax.enable_x64(True):
+            # Sorting by JAX is ten times slower on a CPU than NumPy's partition.
+            found: np.ndarray = score.risk.of(np.asarray(losses(digest, rankings)))
+        return found
+
+    return in_batches(objective, batch)
+
+
+def in_batches(objective: Objective, batch: int) -> Objective:
+    """Call a function for batches of one size, the last padded, so that it is compiled once.
+
+    Parameters
+    ----------
+    objective : callable
+        Takes rankings, Int (batch, places), and gives Float (batch,).
+    batch : int
+        How many rankings it is given.
+
+    Returns
+    -------
+    callable
+        Takes any number of rankings.
+    """
+
+    def batched(rankings: np.ndarray) -> np.ndarray:
         found = np.empty(len(rankings))
         for start in range(0, len(rankings), batch):
             part = rankings[start : start + batch]
-            padded = np.broadcast_to(part[:1], (batch, places)).copy()
-            padded[: len(part)] = part
-            with jax.enable_x64(True):
-                # Sorting by JAX is ten times slower on a CPU than NumPy's partition.
-                of_batch = np.asarray(losses(digest, padded))[: len(part)]
-            found[start : start + batch] = score.risk.of(of_batch)
+            padding = np.repeat(part[:1], batch - len(part), axis=0)
+            found[start : start + batch] = objective(np.concatenate([part, padding]))[: len(part)]
         return found
 
-    return objective
+    return batched
 
 
 def _agree(compiled: Objective, plain: Objective, n_policies: int, places: int) -> bool:

@@ -15,8 +15,8 @@ from jaxtyping import Bool, Float, Int
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
-from bayesdice_ppl.losses.structure import Pairwise
-from bayesdice_ppl.selection.solvers.comparing import SAME, loss_of, rounding_of
+from bayesdice_ppl.losses.structure import ROUNDING, Pairwise
+from bayesdice_ppl.selection.solvers.comparing import loss_of, rounding_of
 from bayesdice_ppl.selection.solvers.found import Found
 
 # Policies in a group up to which it is ordered exactly, over its 2^16 sets.
@@ -57,7 +57,7 @@ def order_pairs(structure: Pairwise) -> Found:
     # What listing i (row) before j gains over the reverse.
     gain = table.T - table
     np.fill_diagonal(gain, 0.0)
-    tolerance = SAME * float(np.abs(gain).max())
+    tolerance = ROUNDING * float(np.abs(gain).max())
     better_before = gain > tolerance
     _, label = connected_components(csr_array(better_before), connection="strong")
     apart = better_before & (label[:, None] != label)

@@ -71,12 +71,11 @@ def solve(
 
 def _structure(score: Score, values: np.ndarray, rules: Rules) -> Structure | None:
     """Give the form of the loss, if it has one that holds here."""
-    n_policies = values.shape[1]
     if not score.averaged:
         return None
     if not rules.free and not score.partial:
         return None  # an order of all, of which only the first k are bound by the rules
-    return score.structure(values) if score.depth(n_policies) <= n_policies else None
+    return score.structure(values)
 
 
 def _searched(values: np.ndarray, score: Score, rules: Rules, limit: int) -> Found:
@@ -101,7 +100,6 @@ def _searched(values: np.ndarray, score: Score, rules: Rules, limit: int) -> Fou
             launches=head,
             max_evaluations=max(1, limit // len(sizes)),
             scale=score.loss_scale(values),
-            padded=False,
         )
         evaluated += found.evaluated
         best = found if best is None else _better(best, found)

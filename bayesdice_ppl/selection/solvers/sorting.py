@@ -8,7 +8,7 @@ it a sort; a budget makes it an integer program.
 import numpy as np
 from jaxtyping import Float, Int
 
-from bayesdice_ppl.losses.structure import Sorting
+from bayesdice_ppl.losses.structure import ROUNDING, Sorting
 from bayesdice_ppl.selection.rules import Rules
 from bayesdice_ppl.selection.solvers.budget import (
     Launch,
@@ -18,7 +18,7 @@ from bayesdice_ppl.selection.solvers.budget import (
     filled,
     preferred,
 )
-from bayesdice_ppl.selection.solvers.comparing import SAME, first_of_lowest, loss_of, rounding_of
+from bayesdice_ppl.selection.solvers.comparing import first_of_lowest, loss_of, rounding_of
 from bayesdice_ppl.selection.solvers.found import Found
 
 # Places that are told apart in the integer program even where they are alike. It is larger so, and
@@ -116,7 +116,7 @@ def _under_budget(
     if best is None:
         raise AssertionError("rules that no launch can meet are refused before")
     launch = filled(best.members, rules, depth)
-    tolerance = SAME * float(np.abs(merit).max())
+    tolerance = ROUNDING * float(np.abs(merit).max())
     launch = preferred(
         launch, np.broadcast_to(merit[:, None], (len(merit), depth)), rules, tolerance
     )
@@ -131,7 +131,7 @@ def _under_budget(
 
 def _ranks(merit: Float[np.ndarray, " N"]) -> Int[np.ndarray, " N"]:
     """Rank policies by merit, the highest first, and those of equal merit by preference."""
-    tolerance = SAME * float(np.abs(merit).max())
+    tolerance = ROUNDING * float(np.abs(merit).max())
     level, highest, levels = 0, np.inf, np.empty(len(merit), int)
     for i in np.argsort(-merit, kind="stable").tolist():
         if merit[i] < highest - tolerance:

@@ -6,19 +6,16 @@ easier to find, and biases some of the three estimates that can be read off it, 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, final
 
-from jaxtyping import PRNGKeyArray
-
 from bayesdice_ppl.baselines.checks import nonnegative, one_of, optional_ridge
-from bayesdice_ppl.baselines.interface import Estimate, Needs, check_question
-from bayesdice_ppl.baselines.rows import make_rows
+from bayesdice_ppl.baselines.interface import Asked, Estimate
+from bayesdice_ppl.baselines.on_rows import OnRows
+from bayesdice_ppl.baselines.rows import Rows
 from bayesdice_ppl.baselines.saddle import Blocks, Saddle, Switches, make_blocks, solve_saddle
 from bayesdice_ppl.errors import SettingsError
 from bayesdice_ppl.features.maps import FeatureChoice
-from bayesdice_ppl.logs import Logs
-from bayesdice_ppl.policies import ContinuousPolicy, Policy
 
 ESTIMATORS = ("primal", "dual", "lagrangian")
 PRESETS: dict[str, dict[str, Any]] = {
@@ -45,58 +42,25 @@ PRESETS: dict[str, dict[str, Any]] = {
 
 @final
 @dataclass(frozen=True)
-class LagrangianDice:
+class LagrangianDice(OnRows):
     """A choice of the family; make one with `lagrangian_dice`."""
 
     label: str
     switches: Switches
     estimator: str
-    ridge: float | None
-    features: FeatureChoice | None
-    renormalize: bool
 
     @property
     def name(self) -> str:
         """Name in tables."""
         return self.label
 
-    @property
-    def needs(self) -> Needs:
-        """Nothing beside transitions; of a log of vectors a key."""
-        return Needs()
-
-    @property
-    def gives(self) -> str:
-        """An estimate alone."""
-        return "estimate"
-
-    def estimate(
-        self,
-        logs: Logs,
-        policy: Policy | ContinuousPolicy,
-        *,
-        gamma: float,
-        level: float = 0.9,
-        rng_key: PRNGKeyArray | None = None,
-        on_termination: str = "restart",
-    ) -> Estimate:
-        """Estimate the value of a policy; see `bayesdice_ppl.baselines.Baseline`."""
-        asked = check_question(
-            self, logs, gamma=gamma, level=level, rng_key=rng_key, on_termination=on_termination
-        )
+    def answer(self, rows: Rows, asked: Asked) -> Estimate:
+        """Find the saddle point and read the estimate off it."""
         if asked.gamma == 1.0 and not self.switches.normalization:
             raise SettingsError(
                 f"{self.name}: at gamma = 1 a ratio of 0 satisfies every constraint; use "
                 "normalization=True, or gamma < 1."
             )
-        rows = make_rows(
-            logs,
-            policy,
-            asked,
-            features=self.features,
-            rng_key=rng_key,
-            renormalize=self.renormalize,
-        )
         blocks = make_blocks(rows, self.ridge)
         return Estimate(read_value(blocks, solve_saddle(blocks, self.switches), self.estimator))
 
@@ -132,9 +96,11 @@ def lagrangian_dice(
     ----------
     preset
         A method of the family, from which the switches that are not given are taken:
-        ``"dual_dice"``, ``"gen_dice"``, ``"gradient_dice"``, ``"minimax_weight"``,
-        ``"minimax_q"`` or ``"best_dice"``, that which its authors found to work best; None: all
-        off.
+        ``"dual_dice"``; ``"gen_dice"`` (Zhang, Dai, Li and Schuurmans, 2020); ``"gradient_dice"``
+        (Zhang, Liu and Whiteson, 2020), GenDICE with ratios of any sign; ``"minimax_weight"``;
+        ``"minimax_q"`` (Uehara, Huang and Jiang, 2020), which with the same linear functions on
+        both sides is LSTDQ; or ``"best_dice"``, that which the authors of the regularized
+        Lagrangian found to work best. None: all off.
     estimator
         ``"primal"``, (1 - gamma) E Q(s0, pi) + lambda; ``"dual"``, E[zeta r], the default; or
         ``"lagrangian"``, the sum of both corrections.
@@ -219,86 +185,4 @@ def lagrangian_dice(
     )
 
 
-def gen_dice(
-    *, ridge: float | None = None, features: FeatureChoice | None = None
-) -> LagrangianDice:
-    """GenDICE (Zhang, Dai, Li and Schuurmans, 2020) as the regularized Lagrangian has it.
-
-    Parameters
-    ----------
-    ridge, features
-        As for `lstdq`.
-
-    Notes
-    -----
-    alpha_Q = 1, a ratio of at least 0, a normalization with slack 1, and no reward; what it needs
-    and when it fails are `lagrangian_dice`'s.
-    """
-    return _named("gen_dice", ridge, features)
-
-
-def gradient_dice(
-    *, ridge: float | None = None, features: FeatureChoice | None = None
-) -> LagrangianDice:
-    """GradientDICE (Zhang, Liu and Whiteson, 2020): GenDICE with ratios of any sign.
-
-    Parameters
-    ----------
-    ridge, features
-        As for `lstdq`.
-
-    Notes
-    -----
-    What it needs and when it fails are `lagrangian_dice`'s.
-    """
-    return _named("gradient_dice", ridge, features)
-
-
-def minimax_q(
-    *, ridge: float | None = None, features: FeatureChoice | None = None
-) -> LagrangianDice:
-    """Minimax Q learning (Uehara, Huang and Jiang, 2020) with linear functions.
-
-    Parameters
-    ----------
-    ridge, features
-        As for `lstdq`.
-
-    Notes
-    -----
-    No regularizer; the value is read off Q. With the same linear functions on both sides it is
-    LSTDQ, as its authors note. It is for gamma < 1.
-    """
-    return _named("minimax_q", ridge, features)
-
-
-def best_dice(
-    *, ridge: float | None = None, features: FeatureChoice | None = None
-) -> LagrangianDice:
-    """The switches that the authors of the regularized Lagrangian found to work best.
-
-    Parameters
-    ----------
-    ridge, features
-        As for `lstdq`.
-
-    Notes
-    -----
-    alpha_zeta = 1, a ratio of at least 0, an exact normalization, the reward, and the dual
-    estimator; what it needs and when it fails are `lagrangian_dice`'s.
-    """
-    return _named("best_dice", ridge, features)
-
-
-def _named(preset: str, ridge: float | None, features: FeatureChoice | None) -> LagrangianDice:
-    return replace(lagrangian_dice(preset, ridge=ridge, features=features), label=preset)
-
-
-__all__ = [
-    "LagrangianDice",
-    "best_dice",
-    "gen_dice",
-    "gradient_dice",
-    "lagrangian_dice",
-    "minimax_q",
-]
+__all__ = ["LagrangianDice", "lagrangian_dice"]
