@@ -12,8 +12,11 @@ from rich.markup import escape
 from rich.table import Table
 
 if TYPE_CHECKING:
+    import polars as pl
     from xarray import DataTree
 
+    from bayesdice_ppl.baselines import Estimates
+    from bayesdice_ppl.diagnostics import LoggedValue
     from bayesdice_ppl.logs import Logs
     from bayesdice_ppl.selection import InformationValue, Selection
     from bayesdice_ppl.simulation import TrueValue, World
@@ -119,6 +122,58 @@ def show_fit(console: Console, belief: DataTree) -> None:
     console.print(
         f"The logging policy itself earned {attrs['logged_value']:.4g} per step "
         f"(standard error {attrs['logged_value_standard_error']:.2g})."
+    )
+
+
+def show_estimates(
+    console: Console, found: Estimates, order: list[str], by: str, logged: LoggedValue
+) -> None:
+    """Print the estimates of a method in order, and what the logs themselves earned."""
+    by_name = {row["policy"]: row for row in found.table.iter_rows(named=True)}
+    has_interval = found.table["lower"].null_count() == 0
+    columns = ["value", "lower", "upper"] if has_interval else ["value"]
+    spread = [row["upper"] - row["lower"] for row in by_name.values()] if has_interval else []
+    if not any(width > 0.0 for width in spread):
+        spread = [abs(row["value"]) / 100.0 for row in by_name.values()]
+    decimals = _decimals(spread)
+    rows = [
+        [name, *(f"{by_name[name][column]:.{decimals}f}" for column in columns)] for name in order
+    ]
+    ends = f", with {found.level:.0%} intervals" if has_interval else ""
+    title = f"Value of each candidate (reward per step), by {found.method.name}{ends}"
+    console.print(f"[italic]{escape(title)}[/italic]")  # wider than the table, which would fold it
+    show_rows(console, "", ["policy", *columns], rows)
+    console.print(
+        f"The logging policy itself earned {logged.value:.4g} per step "
+        f"(standard error {logged.standard_error:.2g})."
+    )
+    what = {"value": "estimate", "lower": "lower end", "upper": "upper end"}[by]
+    console.print(
+        f"[bold]{escape(order[0])} has the highest {what}.[/bold] {escape(found.method.short)} "
+        "gives no belief: how sure this order is, and what it would lose, is not known."
+    )
+
+
+def show_methods(console: Console, catalog: pl.DataFrame) -> None:
+    """Print the methods with what they need and give, and the options of their names."""
+    table = _compact("Methods for bayesdice select --method")
+    table.padding = (0, 1, 0, 0)
+    table.add_column("method", no_wrap=True)
+    for heading in ("needs", "gives", "what it does"):
+        table.add_column(heading, overflow="fold")
+    table.add_row("bayesdice", "", "draws", "The default: bayesdice select --help.")
+    options: dict[str, list[str]] = {}
+    for row in catalog.iter_rows(named=True):
+        table.add_row(*(escape(row[key]) for key in ("name", "needs", "gives", "description")))
+        if row["options"]:
+            options.setdefault(row["options"], []).append(row["name"])
+    console.print(table)
+    console.print("rng_key: the method draws, from --seed. Words that may follow, as in wpsis:bca:")
+    for words, names in options.items():
+        console.print(f"  {', '.join(names)}: {words}", markup=False)
+    console.print(
+        "fitted counts the logging policy instead of taking the log's propensities; the words "
+        "before it give an interval. Settings: --set key=value."
     )
 
 

@@ -5,32 +5,14 @@ in the central interval that ends at the truth. Coverage at a level is the share
 which that mass is at most the level.
 """
 
-from typing import NamedTuple
-
 import numpy as np
 from jaxtyping import Float
 from scipy.stats import t as student_t
 
-LEVELS = np.array([0.5, 0.7, 0.8, 0.9, 0.95])
-_RESAMPLES = 2000
+from bayesdice_ppl.experiments.coverage import LEVELS as _LEVELS
+from bayesdice_ppl.experiments.coverage import Coverage, coverage_of
 
-
-class Coverage(NamedTuple):
-    """How often central intervals held the truth.
-
-    Attributes
-    ----------
-    levels
-        Coverage at each of `LEVELS`, shape (5,).
-    mace
-        Mean over the levels of |coverage - nominal|.
-    mace_error
-        Its Monte Carlo standard error, by the bootstrap over trials.
-    """
-
-    levels: Float[np.ndarray, " L"]
-    mace: float
-    mace_error: float
+LEVELS = np.array(_LEVELS)
 
 
 def central_mass(
@@ -70,11 +52,4 @@ def measure_coverage(mass: Float[np.ndarray, " T"], *, seed: int) -> Coverage:
     seed
         Of the bootstrap.
     """
-    covered = (mass[:, None] <= LEVELS).astype(np.float64)
-    share = covered.mean(axis=0)
-    n = len(mass)
-    weights = np.random.default_rng(seed).multinomial(n, np.full(n, 1.0 / n), size=_RESAMPLES) / n
-    resampled = np.abs(weights @ covered - LEVELS).mean(axis=1)
-    # Where every resample is the same, rounding leaves 1e-17.
-    error = float(np.round(resampled.std(), 12))
-    return Coverage(share, float(np.abs(share - LEVELS).mean()), error)
+    return coverage_of(mass[:, None] <= LEVELS, LEVELS, seed=seed)

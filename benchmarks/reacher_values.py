@@ -17,8 +17,8 @@ import jax
 
 import bayesdice_ppl.envs as envs
 from bayesdice_ppl.envs.reacher import RESTART_PROBABILITY
+from bayesdice_ppl.experiments.tables import provenance
 from bayesdice_ppl.simulation import true_value
-from benchmarks.tables import provenance
 
 COMMAND = "python -m benchmarks reacher"
 FOLDER = Path(__file__).resolve().parent.parent / "bayesdice_ppl" / "simulation" / "values"

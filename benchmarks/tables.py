@@ -4,35 +4,14 @@ A measurement is worth little without what it was made with, so both files open 
 that redoes them, the number of CPU cores and the versions.
 """
 
-import os
 from collections.abc import Mapping, Sequence
-from importlib.metadata import version
 from pathlib import Path
 
 import polars as pl
 
+from bayesdice_ppl.experiments.tables import as_markdown, provenance
+
 RESULTS = Path(__file__).parent / "results"
-PACKAGES = ("bayesdice-ppl", "jax", "numpyro", "numpy", "scipy")
-
-
-def provenance(command: str, *, extra: Sequence[str] = ()) -> list[str]:
-    """Say how a table was made, one sentence a line.
-
-    Parameters
-    ----------
-    command
-        The command that makes it again.
-    extra
-        Packages whose versions matter beside the usual ones.
-    """
-    import platform
-
-    versions = ", ".join(f"{name} {version(name)}" for name in (*PACKAGES, *extra))
-    return [
-        f"Made by `{command}`.",
-        f"Machine: {os.cpu_count()} CPU cores, no accelerator.",
-        f"Versions: Python {platform.python_version()}, {versions}.",
-    ]
 
 
 def write_table(
@@ -73,21 +52,6 @@ def write_table(
     blocks = [f"# {name.capitalize()}", "\n".join(head), table, *notes]
     _replace(folder / f"{name}.md", "\n\n".join(blocks) + "\n")
     return table
-
-
-def as_markdown(frame: pl.DataFrame) -> str:
-    """Write a data frame as a Markdown table."""
-    lines = [frame.columns, ["---"] * len(frame.columns)]
-    lines += [[_entry(entry) for entry in row] for row in frame.iter_rows()]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
-
-
-def _entry(entry: object) -> str:
-    if entry is None:
-        return "-"
-    if isinstance(entry, bool):
-        return "yes" if entry else "no"
-    return f"{entry:.4g}" if isinstance(entry, float) else str(entry)
 
 
 def _replace(path: Path, text: str) -> None:

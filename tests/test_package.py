@@ -82,6 +82,7 @@ def test_no_module_imports_a_later_one():
         "baselines",
         "simulation",
         "datasets",
+        "experiments",
         "console",
         "cli",
     ]

@@ -76,6 +76,11 @@ class FittedQ:
         return f"fitted_q_{self.model}"
 
     @property
+    def short(self) -> str:
+        """Name for the command line."""
+        return "fqe" if self.model == "linear" else "fqe_mlp"
+
+    @property
     def needs(self) -> Needs:
         """A key for the network; for a linear model of vectors one too."""
         return Needs(rng_key=self.model == "mlp")

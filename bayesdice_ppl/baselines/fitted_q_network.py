@@ -12,10 +12,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from jaxtyping import Array, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Float, PRNGKeyArray
 
 from bayesdice_ppl.baselines.fitted_q import NetworkSettings
 from bayesdice_ppl.baselines.interface import Asked
+from bayesdice_ppl.baselines.q_network import (
+    Parameters,
+    Training,
+    initial_parameters,
+    logged_value,
+    state_value,
+)
 from bayesdice_ppl.features import sample_actions
 from bayesdice_ppl.logs import Logs, usable_rows
 from bayesdice_ppl.policies import (
@@ -26,47 +33,54 @@ from bayesdice_ppl.policies import (
     needed_states,
 )
 
-Parameters = dict[str, Any]
-
 
 @final
-class Training(NamedTuple):
-    """Everything that the loop reads, padded.
+class Prepared(NamedTuple):
+    """A question as the loop needs it.
 
     Attributes
     ----------
-    n
-        Number of rows that count; the first n do.
-    state, following
-        Codes of the rows, shape (n',).
-    action
-        Codes, shape (n',), or standardized vectors, shape (n', q).
-    onward, ended, reward
-        Of the rows, shape (n',); rewards standardized.
-    inputs
-        Standardized observations by code, shape (S', p); None for labels.
-    policy
-        Probabilities by state, shape (S', A), or standardized draws, shape (L, S', q).
-    start
-        Weight of each state among the starts, shape (S',).
-    absorbed
-        Standardized reward 0, which absorbing states earn.
-    gamma
-        Discount.
+    training
+        What the loop reads, in float64.
+    n_outputs
+        Number of outputs: actions that are labels, or 1.
+    relative
+        Whether relative values are learned, or Q itself.
+    center, scale
+        Mean and standard deviation of the rewards, by which they are standardized.
     """
 
-    n: Int[Any, ""]
-    state: Int[Any, " n"]
-    following: Int[Any, " n"]
-    action: Any
-    onward: Float[Any, " n"]
-    ended: Float[Any, " n"]
-    reward: Float[Any, " n"]
-    inputs: Float[Any, "S p"] | None
-    policy: Float[Any, "S A"] | Float[Any, "L S q"]
-    start: Float[Any, " S"]
-    absorbed: Float[Any, ""]
-    gamma: Float[Any, ""]
+    training: Training
+    n_outputs: int
+    relative: bool
+    center: float
+    scale: float
+
+    @property
+    def single(self) -> Training:
+        """What the loop reads, in float32."""
+        return jax.tree.map(
+            lambda a: a.astype(np.float32) if a.dtype == np.float64 else a, self.training
+        )
+
+
+@final
+class Trained(NamedTuple):
+    """What the loop ends with, in standardized rewards.
+
+    Attributes
+    ----------
+    value
+        Normalized value, the mean over the last quarter of the regressions.
+    parameters
+        The network after the last regression.
+    level
+        Mean initial value of this network where values are relative, or 0.
+    """
+
+    value: Float[Array, ""]
+    parameters: Parameters
+    level: Float[Array, ""]
 
 
 def network_value(
@@ -88,21 +102,63 @@ def network_value(
         Key of the draws.
     """
     key_actions, key_train = jax.random.split(rng_key)
+    prepared = prepare_network(logs, policy, asked, settings, key_actions)
+    found = train_network(prepared, settings, key_train)
+    return float(prepared.center + prepared.scale * np.float64(found.value))
+
+
+def train_network(prepared: Prepared, settings: NetworkSettings, rng_key: PRNGKeyArray) -> Trained:
+    """Train the network; compiled once for the settings and each padded shape.
+
+    Parameters
+    ----------
+    prepared
+        The question.
+    settings
+        How the network is trained.
+    rng_key
+        Key of the first weights and of the batches.
+    """
+    train = _trainer(settings, prepared.n_outputs, prepared.relative)
+    found: Trained = train(prepared.single, rng_key)
+    return found
+
+
+def prepare_network(
+    logs: Logs,
+    policy: Policy | ContinuousPolicy,
+    asked: Asked,
+    settings: NetworkSettings,
+    rng_key: PRNGKeyArray,
+) -> Prepared:
+    """Bring a log and a policy to padded, standardized arrays.
+
+    Parameters
+    ----------
+    logs, policy, asked, settings
+        As for `network_value`.
+    rng_key
+        Key of the draws of actions that are vectors.
+
+    Raises
+    ------
+    LogsError, PoliciesError
+        The policy does not cover the log.
+    """
     rows = usable_rows(logs, asked.gamma).mask
     reward = logs.reward[rows]
     center, scale = reward.mean(), reward.std()
     scale = scale if scale > 0.0 else 1.0
     ended = (logs.terminated[rows] & (asked.gamma > 0.0)).astype(np.float64)
     # A fresh start has relative value 0; an absorbing end has a level, which only Q itself knows.
-    relative = asked.restart or not ended.any()
+    relative = bool(asked.restart or not ended.any())
     unread = (ended > 0.0) | (asked.gamma == 0.0)
     following = np.where(unread, 0, logs.next_state[rows])
     n_states = _padded(len(logs.state_labels))
-    action, probabilities, n_actions = _actions(logs, policy, asked, settings, rows, key_actions)
+    action, probabilities, n_outputs = _actions(logs, policy, asked, settings, rows, rng_key)
     inputs = None
     if logs.vector_states:
         inputs = _pad(_standardized(logs.state_labels), n_states)
-    start = np.bincount(logs.initial_state, minlength=n_states) / logs.n_episodes
     n_rows = _padded(len(reward))
     axis = 1 if logs.vector_actions else 0
     training = Training(
@@ -115,13 +171,11 @@ def network_value(
         reward=_pad((reward - center) / scale, n_rows),
         inputs=inputs,
         policy=_pad(probabilities, n_states, axis),
-        start=start,
+        start=np.bincount(logs.initial_state, minlength=n_states) / logs.n_episodes,
         absorbed=np.float64(-center / scale),
         gamma=np.float64(asked.gamma),
     )
-    single = jax.tree.map(lambda a: a.astype(np.float32) if a.dtype == np.float64 else a, training)
-    found = _trainer(settings, n_actions, relative)(single, key_train)
-    return float(center + scale * np.float64(found))
+    return Prepared(training, n_outputs, relative, float(center), float(scale))
 
 
 def _actions(
@@ -159,7 +213,7 @@ def _trainer(settings: NetworkSettings, n_outputs: int, relative: bool) -> Any:
 
     def loss(parameters: Parameters, training: Training, targets: Array, rows: Array) -> Array:
         # Targets are of all rows, so that a step only looks them up.
-        fitted = _logged_value(parameters, training, rows)
+        fitted = logged_value(parameters, training, rows)
         return jnp.mean((fitted - targets[rows]) ** 2)
 
     def adam(carry: Any, key: Array, training: Training, targets: Array) -> tuple[Any, None]:
@@ -170,84 +224,34 @@ def _trainer(settings: NetworkSettings, n_outputs: int, relative: bool) -> Any:
         return (optax.apply_updates(parameters, updates), state), None
 
     def refit(carry: Any, key: Array, training: Training) -> tuple[Any, Array]:
-        parameters, state, level = carry
-        at_state = _state_value(parameters, training) - level
+        parameters, state, at_state, level = carry
         after = 0.0 if relative else training.absorbed / (1.0 - training.gamma)
-        following = training.onward * at_state[training.following] + training.ended * after
+        onward = (at_state - level)[training.following]
+        following = training.onward * onward + training.ended * after
         targets = training.reward + training.gamma * following
         (parameters, state), _ = jax.lax.scan(
             partial(adam, training=training, targets=targets),
             (parameters, state),
             jax.random.split(key, settings.steps),
         )
-        at_start = training.start @ _state_value(parameters, training)
+        at_state = state_value(parameters, training)
+        at_start = training.start @ at_state
         level = at_start if relative else 0.0
         value = at_start if relative else (1.0 - training.gamma) * at_start
-        return (parameters, state, level), value
+        return (parameters, state, at_state, level), value
 
     @jax.jit
-    def train(training: Training, rng_key: Array) -> Array:
+    def train(training: Training, rng_key: Array) -> Trained:
         key_start, key_loop = jax.random.split(rng_key)
-        parameters = _initial(training, settings.width, n_outputs, key_start)
-        carry = (parameters, optimizer.init(parameters), 0.0)
-        _, values = jax.lax.scan(
+        parameters = initial_parameters(training, settings.width, n_outputs, key_start)
+        at_state = state_value(parameters, training)
+        carry: Any = (parameters, optimizer.init(parameters), at_state, 0.0)
+        (parameters, _, _, level), values = jax.lax.scan(
             partial(refit, training=training), carry, jax.random.split(key_loop, settings.refits)
         )
-        return jnp.mean(values[-(settings.refits // 4) :])
+        return Trained(jnp.mean(values[-(settings.refits // 4) :]), parameters, level)
 
     return train
-
-
-def _initial(training: Training, width: int, n_outputs: int, rng_key: Array) -> Parameters:
-    """He's initialization; the last layer starts at 0, so that Q does."""
-    labels = training.inputs is None
-    n_state = training.start.shape[0] if labels else training.inputs.shape[1]  # type: ignore[union-attr]
-    vectors = training.action.ndim == 2
-    n_action = training.action.shape[1] if vectors else 0
-    # Of one-hot inputs one is 1, of standardized ones all are about 1.
-    fan = (1 if labels else n_state) + n_action
-    keys = jax.random.split(rng_key, 3)
-    parameters = {
-        "state": jax.random.normal(keys[0], (n_state, width)) * jnp.sqrt(2.0 / fan),
-        "hidden": jax.random.normal(keys[1], (width, width)) * jnp.sqrt(2.0 / width),
-        "output": jnp.zeros((width, n_outputs)),
-        "biases": (jnp.zeros(width), jnp.zeros(width), jnp.zeros(n_outputs)),
-    }
-    if vectors:
-        drawn = jax.random.normal(keys[2], (n_action, width))
-        parameters["action"] = drawn * jnp.sqrt(2.0 / fan)
-    return parameters
-
-
-def _heads(parameters: Parameters, first: Float[Array, "... h"]) -> Float[Array, "... A"]:
-    """From the first layer's sums to the outputs."""
-    one, two, three = parameters["biases"]
-    hidden = jax.nn.relu(jax.nn.relu(first + one) @ parameters["hidden"] + two)
-    return hidden @ parameters["output"] + three
-
-
-def _logged_value(parameters: Parameters, training: Training, rows: Array) -> Float[Array, " b"]:
-    """Q of logged rows."""
-    state = training.state[rows]
-    first = (
-        parameters["state"][state]
-        if training.inputs is None
-        else training.inputs[state] @ parameters["state"]
-    )
-    if training.action.ndim == 2:
-        return _heads(parameters, first + training.action[rows] @ parameters["action"])[:, 0]
-    heads = _heads(parameters, first)
-    return jnp.take_along_axis(heads, training.action[rows][:, None], axis=1)[:, 0]
-
-
-def _state_value(parameters: Parameters, training: Training) -> Float[Array, " S"]:
-    """V of every state under the policy."""
-    weights = parameters["state"]
-    first = weights if training.inputs is None else training.inputs @ weights
-    if training.action.ndim == 2:
-        each = _heads(parameters, first + training.policy @ parameters["action"])
-        return jnp.mean(each[..., 0], axis=0)
-    return jnp.sum(training.policy * _heads(parameters, first), axis=1)
 
 
 def _standardized(values: Float[np.ndarray, "S p"]) -> Float[np.ndarray, "S p"]:

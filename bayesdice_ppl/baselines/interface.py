@@ -69,7 +69,9 @@ class Baseline(Protocol):
     Attributes
     ----------
     name : str
-        Name in tables, and what `--method` takes.
+        Name in tables.
+    short : str
+        Name for `make` and `--method`, such as ``"wpsis:bca"``: `make` gives the method back.
     needs : Needs
         What it asks of a log.
     gives : str
@@ -78,7 +80,11 @@ class Baseline(Protocol):
 
     @property
     def name(self) -> str:
-        """Name in tables, and what `--method` takes."""
+        """Name in tables."""
+
+    @property
+    def short(self) -> str:
+        """Name for `make` and `--method`."""
 
     @property
     def needs(self) -> Needs:
@@ -176,8 +182,8 @@ def check_question(
     if needs.propensities and logs.propensity is None:
         raise LogsError(
             f"{name} needs the probability of each logged action, and the log has no column "
-            "propensity. Add one, or ask for a fitted behavior policy with behavior='fitted', or "
-            "use a method that does not need it."
+            "propensity. Add one, or ask for a fitted behavior policy (behavior='fitted', by name "
+            f"{baseline.short}:fitted), or use a method that does not need it."
         )
     if needs.labels and (logs.vector_states or logs.vector_actions):
         part = "states" if logs.vector_states else "actions"

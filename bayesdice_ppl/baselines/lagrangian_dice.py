@@ -38,6 +38,15 @@ PRESETS: dict[str, dict[str, Any]] = {
     "best_dice": {"dual_regularizer": 1.0, "zeta_positive": True, "normalization": True},
 }
 """The methods that the family contains, by what differs from all switches off."""
+SHORT = {
+    "gen_dice": "gen_dice",
+    "gradient_dice": "gradient_dice",
+    "best_dice": "best_dice",
+    "minimax_q": "mql",
+    "dual_dice": "lagrangian_dice:dual_dice",
+    "minimax_weight": "lagrangian_dice:minimax_weight",
+}
+"""Names of the presets for the command line; two methods outside the family have theirs first."""
 
 
 @final
@@ -53,6 +62,11 @@ class LagrangianDice(OnRows):
     def name(self) -> str:
         """Name in tables."""
         return self.label
+
+    @property
+    def short(self) -> str:
+        """Name for the command line, such as "gen_dice"."""
+        return SHORT.get(self.label.removeprefix("lagrangian_"), self.label)
 
     def answer(self, rows: Rows, asked: Asked) -> Estimate:
         """Find the saddle point and read the estimate off it."""

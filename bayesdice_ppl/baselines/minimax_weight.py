@@ -89,6 +89,11 @@ class MinimaxWeight(OnRows):
         return "minimax_weight" if self.critics == "linear" else "minimax_weight_kernel"
 
     @property
+    def short(self) -> str:
+        """Name for the command line."""
+        return "mwl" if self.critics == "linear" else "mwl_kernel"
+
+    @property
     def needs(self) -> Needs:
         """Nothing beside transitions for labels; of a log of vectors a key."""
         return Needs(rng_key=self.critics == "kernel")

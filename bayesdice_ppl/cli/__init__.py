@@ -3,7 +3,7 @@
 Every command is a few calls into the library, and each module adds its own to the application.
 """
 
-from bayesdice_ppl.cli import checking, selecting, simulating
+from bayesdice_ppl.cli import checking, methods, reproducing, selecting, simulating
 from bayesdice_ppl.cli.app import app, main
 
-__all__ = ["app", "checking", "main", "selecting", "simulating"]
+__all__ = ["app", "checking", "main", "methods", "reproducing", "selecting", "simulating"]

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
-from bayesdice_ppl.cli.app import EXIT_NO_RECOMMENDATION, app, draw_seed, read_input
+from bayesdice_ppl.cli.app import EXIT_NO_RECOMMENDATION, app, read_input
+from bayesdice_ppl.cli.methods import (
+    BAYESDICE,
+    ByOption,
+    LevelOption,
+    MethodOption,
+    SetOption,
+    choose_method,
+)
 from bayesdice_ppl.cli.options import (
     ActionsOption,
     BaselineOption,
@@ -43,20 +50,18 @@ from bayesdice_ppl.cli.options import (
     make_score,
     parse_statistics,
 )
-
-if TYPE_CHECKING:
-    from xarray import DataTree
-
-    from bayesdice_ppl.logs import Logs
-    from bayesdice_ppl.policies import Policies
-    from bayesdice_ppl.scores import Score
-    from bayesdice_ppl.selection import Selection
-
-BELIEF_FILE, RANKING_FILE, FIGURE_FILE = "belief.nc", "ranking.json", "forest.png"
+from bayesdice_ppl.cli.writing import (
+    draw_and_write,
+    estimate_and_write,
+    fit_belief,
+    ranking_content,
+    select_and_write,
+)
 
 
 @app.command()
 def select(
+    context: typer.Context,
     logs: LogsArgument,
     policies: PoliciesOption,
     gamma: GammaOption,
@@ -85,17 +90,58 @@ def select(
     preset: PresetOption = None,
     draws: DrawsOption = 4000,
     include_logged: LoggedOption = False,
+    method: MethodOption = BAYESDICE,
+    setting: SetOption = None,
+    by: ByOption = "value",
+    level: LevelOption = 0.9,
     overwrite: OverwriteOption = False,
 ) -> None:
-    """Fit a belief and rank the candidates: writes belief.nc, ranking.json and forest.png."""
+    """Fit a belief and rank the candidates: writes belief.nc, ranking.json and forest.png.
+
+    Methods without a belief write ranking.json, estimates.csv and estimates.png.
+    """
     from bayesdice_ppl.selection.rules import check_choice
 
+    other = choose_method(context, method, setting, by)
+    source = {"logs": logs.name, "policies": policies.name}
+    if other is not None and other.gives != "draws":
+        loaded, candidates = read_input(logs, policies, columns, actions)
+        estimate_and_write(
+            other,
+            loaded,
+            candidates,
+            output,
+            by=by,
+            seed=seed,
+            overwrite=overwrite,
+            source=source,
+            gamma=gamma,
+            level=level,
+            on_termination=on_termination,
+        )
+        return
     chosen = make_score(score, top, risk=risk, baseline=baseline, xi=xi)
     launch = make_launch(costs, budget, must_include, must_exclude)
     loaded, candidates = read_input(logs, policies, columns, actions)
     include_logged = include_logged or baseline == "logged"
     # Whatever can be refused is refused before the minutes of a fit.
-    check_choice(chosen, (*candidates, *(["logged"] if include_logged else [])), **launch)
+    known = (*candidates, *(["logged"] if include_logged and other is None else []))
+    check_choice(chosen, known, **launch)
+    if other is not None:
+        selection = draw_and_write(
+            other,
+            loaded,
+            candidates,
+            chosen,
+            output,
+            seed=seed,
+            overwrite=overwrite,
+            source=source,
+            launch=launch,
+            gamma=gamma,
+            on_termination=on_termination,
+        )
+        raise typer.Exit(0 if selection.recommended else EXIT_NO_RECOMMENDATION)
     selection = select_and_write(
         loaded,
         candidates,
@@ -103,7 +149,7 @@ def select(
         output,
         seed=seed,
         overwrite=overwrite,
-        source={"logs": logs.name, "policies": policies.name},
+        source=source,
         launch=launch,
         include_logged=include_logged,
         gamma=gamma,
@@ -154,7 +200,7 @@ def fit(
     loaded, candidates = read_input(logs, policies, columns, actions)
     console = make_console()
     show_logs(console, loaded)
-    belief = _fit(
+    belief = fit_belief(
         loaded,
         candidates,
         seed,
@@ -216,7 +262,7 @@ def rank(
     loaded = load_belief(belief)
     which = statistic or "value"
     selection = select_ranking(loaded, chosen, statistic=which, **launch)
-    content = _ranking(selection, loaded, {"belief": belief.name})
+    content = ranking_content(selection, loaded, {"belief": belief.name})
     worth = None
     if information:
         with make_console(stderr=True).status("What would knowing more be worth ..."):
@@ -230,79 +276,3 @@ def rank(
         write_json(content, output)
         console.print(f"Wrote {output}.", markup=False)
     raise typer.Exit(0 if selection.recommended else EXIT_NO_RECOMMENDATION)
-
-
-def _fit(
-    logs: Logs, policies: Policies, seed: int | None, *, include_logged: bool, **settings: Any
-) -> DataTree:
-    import jax
-
-    from bayesdice_ppl.console import make_console
-    from bayesdice_ppl.fitting import fit as fit_belief
-
-    console = make_console()
-    seed = draw_seed(seed)
-    console.print(f"Seed {seed}.")
-    with make_console(stderr=True).status(f"Fitting {len(policies)} candidates ..."):
-        belief = fit_belief(
-            logs,
-            policies,
-            rng_key=jax.random.key(seed),
-            include_logged=include_logged,
-            **settings,
-        )
-    belief.attrs["seed"] = seed
-    return belief
-
-
-def select_and_write(
-    logs: Logs,
-    policies: Policies,
-    score: Score,
-    output: Path,
-    *,
-    seed: int | None,
-    overwrite: bool,
-    source: dict[str, str],
-    launch: dict[str, Any] | None = None,
-    include_logged: bool = False,
-    **settings: Any,
-) -> Selection:
-    """Fit, rank and write everything to a folder: all of it or nothing."""
-    from bayesdice_ppl.belief import save_belief
-    from bayesdice_ppl.console import make_console, show_fit, show_logs, show_selection
-    from bayesdice_ppl.inference import make_settings
-    from bayesdice_ppl.outputs import staged_folder, write_json
-    from bayesdice_ppl.selection import select as select_ranking
-
-    # Figures go to a file: no window, whatever the machine has.
-    os.environ.setdefault("MPLBACKEND", "Agg")
-    console = make_console()
-    make_settings(**settings)
-    with staged_folder(output, overwrite=overwrite) as scratch:
-        show_logs(console, logs)
-        belief = _fit(logs, policies, seed, include_logged=include_logged, **settings)
-        show_fit(console, belief)
-        selection = select_ranking(belief, score, **(launch or {}))
-        save_belief(belief, scratch / BELIEF_FILE)
-        write_json(_ranking(selection, belief, source), scratch / RANKING_FILE)
-        from bayesdice_ppl import plots
-
-        plots.save(plots.forest(belief, order=selection.order), scratch / FIGURE_FILE)
-    show_selection(console, selection)
-    written = ", ".join((BELIEF_FILE, RANKING_FILE, FIGURE_FILE))
-    console.print(f"Wrote {written} to {output}.", markup=False, soft_wrap=True)
-    return selection
-
-
-def _ranking(selection: Selection, belief: DataTree, source: dict[str, str]) -> dict[str, Any]:
-    from bayesdice_ppl.belief import belief_settings, read_json
-
-    attrs = belief.attrs
-    return {
-        **selection.to_dict(),
-        "source": source,
-        "settings": belief_settings(belief),
-        "versions": read_json(belief, "versions"),
-        "seed": int(attrs["seed"]) if str(attrs.get("seed", "")).isdigit() else None,
-    }

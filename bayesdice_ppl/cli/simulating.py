@@ -16,7 +16,7 @@ from bayesdice_ppl.cli.options import (
     SeedOption,
     make_score,
 )
-from bayesdice_ppl.cli.selecting import select_and_write
+from bayesdice_ppl.cli.writing import select_and_write
 from bayesdice_ppl.errors import OutputError, SettingsError
 
 

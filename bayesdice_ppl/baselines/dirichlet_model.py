@@ -1,0 +1,205 @@
+"""The value of a policy in each of many worlds that the log leaves possible.
+
+The model-based posterior: what every state-action pair leads to has a Dirichlet distribution,
+worlds are drawn from it, and in each the policy's value is solved for exactly. Where states and
+actions are labels it is the standard that other posteriors are held against.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+from jaxtyping import Float, PRNGKeyArray
+
+from bayesdice_ppl.baselines.beta_bandit import beta_prior, central, two_rewards
+from bayesdice_ppl.baselines.checks import one_of, positive, whole
+from bayesdice_ppl.baselines.dirichlet_rewards import Prior
+from bayesdice_ppl.baselines.dirichlet_worlds import Worlds, count_outcomes, draw_worlds
+from bayesdice_ppl.baselines.interface import Asked, Estimate, Needs, check_question
+from bayesdice_ppl.errors import LogsError
+from bayesdice_ppl.logs import Logs
+from bayesdice_ppl.policies import ContinuousPolicy, Policy
+
+METHOD = "dirichlet"
+REWARDS = ("outcome", "beta", "normal")
+
+
+@final
+@dataclass(frozen=True)
+class DirichletModel:
+    """A model-based posterior; make one with `dirichlet_model`."""
+
+    prior: float
+    reward: str
+    draws: int
+    reward_prior: tuple[float, float]
+    reward_values: tuple[float, float] | None
+
+    @property
+    def name(self) -> str:
+        """Name in tables."""
+        return METHOD
+
+    @property
+    def short(self) -> str:
+        """Name for the command line, as in tables."""
+        return METHOD
+
+    @property
+    def needs(self) -> Needs:
+        """Labels and a key."""
+        return Needs(labels=True, rng_key=True)
+
+    @property
+    def gives(self) -> str:
+        """Posterior draws."""
+        return "draws"
+
+    def estimate(
+        self,
+        logs: Logs,
+        policy: Policy | ContinuousPolicy,
+        *,
+        gamma: float,
+        level: float = 0.9,
+        rng_key: PRNGKeyArray | None = None,
+        on_termination: str = "restart",
+    ) -> Estimate:
+        """Draw the posterior of a policy's value; see `bayesdice_ppl.baselines.Baseline`."""
+        asked = check_question(
+            self, logs, gamma=gamma, level=level, rng_key=rng_key, on_termination=on_termination
+        )
+        assert rng_key is not None  # check_question has seen to it
+        model = count_outcomes(logs, policy, asked.gamma, rewards=self.reward == "outcome")
+        prior = Prior(self.prior, self.reward, self.reward_prior, self.reward_values)
+        batches = draw_worlds(model, prior, asked.gamma, self.draws, rng_key)
+        draws = np.concatenate([solve_worlds(worlds, asked) for worlds in batches])
+        lower, upper = central(draws, asked.level)
+        return Estimate(float(draws.mean()), lower, upper, draws)
+
+
+def solve_worlds(worlds: Worlds, asked: Asked) -> Float[np.ndarray, " B"]:
+    """Normalized value of the policy in each world.
+
+    Parameters
+    ----------
+    worlds
+        B worlds.
+    asked
+        The question.
+
+    Notes
+    -----
+    With P the moves, e the probability of a termination, r the rewards and mu the start, (I - gamma
+    (P + e mu')) V = r and the value is (1 - gamma) mu'V, without e mu' where terminations are
+    absorbed. At gamma = 1, (I - P - e mu') V + rho = r and mu'V = 0.
+
+    Raises
+    ------
+    LogsError
+        At gamma = 1 some world falls into parts that do not reach each other.
+    """
+    gamma, start = asked.gamma, worlds.start
+    if gamma == 0.0:
+        return np.sum(start * worlds.reward, axis=1)
+    k = start.shape[1]
+    average = gamma == 1.0
+    size = k + 1 if average else k
+    system = np.zeros((len(start), size, size))
+    system[:, :k, :k] = -gamma * worlds.moves[:, :, :k]
+    if asked.restart:
+        system[:, :k, :k] -= gamma * worlds.moves[:, :, k:] * start[:, None, :]
+    system[:, np.arange(k), np.arange(k)] += 1.0
+    right = np.zeros((len(start), size, 1))
+    right[:, :k, 0] = worlds.reward
+    if not average:
+        value = np.linalg.solve(system, right)[:, :, 0]
+        return (1.0 - gamma) * np.sum(start * value, axis=1)
+    system[:, :k, k], system[:, k, :k] = 1.0, start
+    try:
+        return np.linalg.solve(system, right)[:, k, 0]
+    except np.linalg.LinAlgError as cause:
+        raise LogsError(
+            f"{METHOD}: at gamma = 1 a drawn world falls into parts that do not reach each other, "
+            "so that it has no one average reward. Use gamma < 1, or a larger prior."
+        ) from cause
+
+
+def dirichlet_model(
+    prior: float = 1.0,
+    reward: str = "outcome",
+    draws: int = 1000,
+    *,
+    reward_prior: tuple[float, float] = (1.0, 1.0),
+    reward_values: tuple[float, float] | None = None,
+) -> DirichletModel:
+    """Model-based posterior of a policy's value, where states and actions are labels.
+
+    Parameters
+    ----------
+    prior
+        Number of transitions, above 0, that the prior of each state-action pair is worth.
+    reward
+        ``"outcome"``: the reward is part of what a pair leads to, with the successor, so that their
+        dependence counts. ``"beta"``: rewards of two values, with a Beta distribution of the
+        probability of the higher. ``"normal"``: any rewards, with a normal distribution of unknown
+        mean and variance. The last two take the reward as independent of the successor.
+    draws
+        Number of worlds.
+    reward_prior
+        Parameters (a, b) of the Beta prior of each pair, for ``"beta"``.
+    reward_values
+        The two rewards there can be, for ``"beta"``; None: those in the log, which must then hold
+        both.
+
+    Notes
+    -----
+    *Outcomes.* What follows on a pair has a Dirichlet process prior (Ferguson, "A Bayesian analysis
+    of some nonparametric problems", 1973) of strength ``prior`` around the outcomes of all the
+    log's transitions together. After n_c logged outcomes of kind c its distribution is::
+
+        sum_c w_c delta_c + w_0 T',      (w_0, w_1, ...) ~ Dirichlet(prior, n_1, n_2, ...)
+
+    with T' a draw from the prior, by sticks of lengths Beta(1, prior) that lie at transitions of
+    the log picked at random (Sethuraman, "A constructive definition of Dirichlet priors", 1994,
+    equation 1.5); what is left after as many sticks as hold all but 1/1000 of the variance is
+    spread over all transitions of the log, which keeps the mean exact. A **pair that was never
+    logged** is T' alone: it leads to where the log's transitions lead, and earns what they earn.
+    A termination is an outcome like any other, as likely a priori as in the log; a log without one
+    knows of none.
+
+    *Rewards.* For ``"outcome"`` the reward of c comes with it. For ``"normal"`` the variance of a
+    pair's rewards is inverse gamma (3/2, half of the log's variance of rewards) and the mean, given
+    the variance, is normal around the log's mean reward, worth ``prior`` rewards (Gelman et al.,
+    "Bayesian Data Analysis", 3rd edition, section 3.3).
+
+    *Start.* The initial distribution is Dirichlet with one count for each episode (Rubin, "The
+    Bayesian bootstrap", 1981): an unseen start has no chance.
+
+    In each world the value is exact, under restarts, absorption or as an average reward. The same
+    key draws the same worlds for every policy, so that draws are joint. `value` is the mean of the
+    draws, and the interval is central.
+
+    It needs labels and a key, and no propensities. It fails where the prior matters: pairs that a
+    policy often takes and the log seldom holds. ``"beta"`` gives each pair its own prior mean
+    a / (a + b): in a world whose rewards are nearly always 0 that is far from neutral. At gamma = 1
+    a log whose parts do not reach each other is held together by the prior alone. The time grows as
+    draws times the cube of the number of states.
+
+    Raises
+    ------
+    SettingsError
+        A setting is out of its range.
+    """
+    return DirichletModel(
+        positive(METHOD, "prior", prior),
+        one_of(METHOD, "reward", reward, REWARDS),
+        whole(METHOD, "draws", draws),
+        beta_prior(METHOD, reward_prior),
+        two_rewards(METHOD, reward_values),
+    )
+
+
+__all__ = ["DirichletModel", "dirichlet_model"]

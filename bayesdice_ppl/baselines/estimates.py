@@ -1,0 +1,254 @@
+"""One baseline's answers for all candidates: a table, an order, and where it draws a belief.
+
+Every candidate is asked for with the same key, so that draws of a method that draws from one
+posterior over worlds are joint over the candidates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import TYPE_CHECKING, Any, final
+
+import numpy as np
+import polars as pl
+from jaxtyping import PRNGKeyArray
+
+from bayesdice_ppl.baselines.interface import Baseline, Estimate, check_question
+from bayesdice_ppl.baselines.registry import METHODS, make
+from bayesdice_ppl.errors import BayesDiceError, LogsError, SettingsError
+from bayesdice_ppl.logs import Logs
+from bayesdice_ppl.policies import ContinuousPolicy, Policies, Policy, align_policies
+
+if TYPE_CHECKING:
+    from xarray import DataTree
+
+ORDERS = ("value", "lower", "upper")
+"""What candidates can be put in order by."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Estimates:
+    """What a baseline says of all candidates; `estimate_all` makes it.
+
+    Attributes
+    ----------
+    method
+        The baseline.
+    names
+        The N candidates, in the order given.
+    estimates
+        One `Estimate` each.
+    logs, policies, gamma, level, rng_key, on_termination
+        The question.
+    """
+
+    method: Baseline
+    names: tuple[str, ...]
+    estimates: tuple[Estimate, ...]
+    logs: Logs
+    policies: Mapping[str, Policy | ContinuousPolicy]
+    gamma: float
+    level: float
+    rng_key: PRNGKeyArray | None
+    on_termination: str
+
+    @property
+    def table(self) -> pl.DataFrame:
+        """Columns `policy, value, lower, upper`, in reward per step; null where there is none."""
+        return pl.DataFrame(
+            {
+                "policy": list(self.names),
+                "value": [each.value for each in self.estimates],
+                "lower": [each.lower for each in self.estimates],
+                "upper": [each.upper for each in self.estimates],
+            },
+            schema={"policy": pl.String, "value": pl.Float64, "lower": pl.Float64}
+            | {"upper": pl.Float64},
+        )
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The question and the method's settings, as JSON can hold them."""
+        return {
+            "method": self.method.short,
+            "gamma": self.gamma,
+            "level": self.level,
+            "on_termination": self.on_termination,
+            **_plain(self.method),
+        }
+
+    @property
+    def has_draws(self) -> bool:
+        """Whether every candidate has draws, so that there is a belief."""
+        return all(each.draws is not None for each in self.estimates)
+
+    def order(self, by: str = "value") -> list[str]:
+        """Put the candidates in order, best first, those that are equal by name.
+
+        Parameters
+        ----------
+        by
+            ``"value"``, or the ``"lower"`` or ``"upper"`` end of the interval.
+
+        Raises
+        ------
+        SettingsError
+            It is another word, or the method gives no interval.
+        """
+        if by not in ORDERS:
+            raise SettingsError(f"by: expected one of {', '.join(ORDERS)}, found {by!r}.")
+        column = self.table[by]
+        if column.null_count():
+            raise no_interval(self.method, f"by={by!r}")
+        keys = dict(zip(self.names, column.to_list(), strict=True))
+        return sorted(self.names, key=lambda name: (-keys[name], name))
+
+    def belief(self) -> DataTree:
+        """Lay the draws out as a belief, which `bayesdice_ppl.select` ranks under any score.
+
+        Returns
+        -------
+        xarray.DataTree
+            ``posterior/value`` with the dims (chain, draw, policy), in reward per step. For logs of
+            labels it has what the log supports of every candidate, as the belief of
+            `bayesdice_ppl.fit` does, and the same thresholds keep `select` from recommending.
+
+        Raises
+        ------
+        SettingsError
+            The method gives no draws.
+        """
+        from bayesdice_ppl.baselines.beliefs import lay_out_draws
+
+        return lay_out_draws(self)
+
+    def __repr__(self) -> str:
+        return f"Estimates({self.method.short}, {len(self.names)} policies)"
+
+
+def estimate_all(
+    method: Baseline | str,
+    logs: Logs,
+    policies: Mapping[str, Policy | ContinuousPolicy],
+    *,
+    gamma: float,
+    level: float = 0.9,
+    rng_key: PRNGKeyArray | None = None,
+    on_termination: str = "restart",
+) -> Estimates:
+    """Ask a baseline for every candidate's value.
+
+    Parameters
+    ----------
+    method
+        A baseline, or its name as for `make`.
+    logs
+        Logged transitions.
+    policies
+        Name -> candidate, e.g. a `Policies`.
+    gamma
+        Discount in [0, 1].
+    level
+        Nominal coverage of the intervals, in (0, 1).
+    rng_key
+        For methods that draw; the same for every candidate, so that their draws are joint.
+    on_termination
+        ``"restart"`` or ``"absorb"``, as for `bayesdice_ppl.fit`.
+
+    Returns
+    -------
+    Estimates
+        With a table, an order, and a belief where there are draws.
+
+    Raises
+    ------
+    LogsError, PoliciesError, SettingsError
+        The input does not suit the method; where a candidate is at fault, its name comes first.
+    """
+    chosen = make(method) if isinstance(method, str) else method
+    if not isinstance(chosen, Baseline):
+        raise SettingsError(
+            f"method: expected a baseline or its name, found {type(chosen).__name__}."
+        )
+    asked = check_question(
+        chosen, logs, gamma=gamma, level=level, rng_key=rng_key, on_termination=on_termination
+    )
+    candidates = policies if isinstance(policies, Policies) else Policies(policies)
+    shown = logs
+    if not logs.vector_actions:
+        # One action space for all, which one candidate alone may not know, so that all are asked
+        # for in the same world.
+        aligned = align_policies(logs, candidates, needs_successors=False)
+        shown = replace(logs, declared_actions=aligned.actions)
+    estimates = []
+    for name, policy in candidates.items():
+        try:
+            found = chosen.estimate(
+                shown,
+                policy,
+                gamma=gamma,
+                level=level,
+                rng_key=rng_key,
+                on_termination=on_termination,
+            )
+        except BayesDiceError as cause:
+            raise type(cause)(_with_name(name, str(cause))) from cause
+        _check_finite(name, chosen, found)
+        estimates.append(found)
+    return Estimates(
+        chosen,
+        tuple(candidates),
+        tuple(estimates),
+        logs,
+        candidates,
+        asked.gamma,
+        asked.level,
+        rng_key,
+        on_termination,
+    )
+
+
+def no_interval(method: Baseline, what: str) -> SettingsError:
+    """The error of asking for an interval where there is none."""
+    base = method.short.partition(":")[0]
+    options = [f"{base}:{o}" for o in METHODS[base].options] if base in METHODS else []
+    options = [each for each in options if not each.endswith(":fitted")]
+    instead = f"; {', '.join(options)} give one" if options else ""
+    return SettingsError(
+        f"{what} needs an interval, and {method.short} gives an estimate alone{instead}."
+    )
+
+
+def _with_name(name: str, message: str) -> str:
+    # Of one policy alone, methods call it "policy" themselves.
+    if message.startswith("policy 'policy'"):
+        return f"policy {name!r}{message.removeprefix("policy 'policy'")}"
+    return f"policy {name!r}: {message.removeprefix('policy: ')}"
+
+
+def _check_finite(name: str, method: Baseline, found: Estimate) -> None:
+    numbers = [found.value, *(end for end in (found.lower, found.upper) if end is not None)]
+    if found.draws is not None:
+        numbers += np.asarray(found.draws).tolist()
+    wrong = [number for number in numbers if not np.isfinite(number)]
+    if wrong:
+        raise LogsError(
+            f"policy {name!r}: {method.short} gives {wrong[0]:g} where a finite number was "
+            "expected: the log says too little about this candidate for this method."
+        )
+
+
+def _plain(thing: Any) -> Any:
+    """Settings as JSON can hold them."""
+    if is_dataclass(thing) and not isinstance(thing, type):
+        return {field.name: _plain(getattr(thing, field.name)) for field in fields(thing)}
+    if isinstance(thing, tuple) and hasattr(thing, "_asdict"):
+        return {key: _plain(value) for key, value in thing._asdict().items()}
+    if isinstance(thing, list | tuple):
+        return [_plain(each) for each in thing]
+    return thing if thing is None or isinstance(thing, bool | int | float | str) else str(thing)
+
+
+__all__ = ["ORDERS", "Estimates", "estimate_all"]

@@ -1,0 +1,231 @@
+"""What `bayesdice select` leaves behind: a belief with its ranking, or estimates in order.
+
+Either is written to a folder as a whole or not at all.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bayesdice_ppl.cli.app import draw_seed
+
+if TYPE_CHECKING:
+    from xarray import DataTree
+
+    from bayesdice_ppl.baselines import Baseline, Estimates
+    from bayesdice_ppl.logs import Logs
+    from bayesdice_ppl.policies import Policies
+    from bayesdice_ppl.scores import Score
+    from bayesdice_ppl.selection import Selection
+
+BELIEF_FILE, RANKING_FILE, FIGURE_FILE = "belief.nc", "ranking.json", "forest.png"
+ESTIMATES_FILE, ESTIMATES_FIGURE_FILE = "estimates.csv", "estimates.png"
+
+
+def fit_belief(
+    logs: Logs, policies: Policies, seed: int | None, *, include_logged: bool, **settings: Any
+) -> DataTree:
+    """Fit BayesDICE's belief with the seed that is given, or with one that is drawn and printed."""
+    import jax
+
+    from bayesdice_ppl.console import make_console
+    from bayesdice_ppl.fitting import fit
+
+    console = make_console()
+    seed = draw_seed(seed)
+    console.print(f"Seed {seed}.")
+    with make_console(stderr=True).status(f"Fitting {len(policies)} candidates ..."):
+        belief = fit(
+            logs,
+            policies,
+            rng_key=jax.random.key(seed),
+            include_logged=include_logged,
+            **settings,
+        )
+    belief.attrs["seed"] = seed
+    return belief
+
+
+def select_and_write(
+    logs: Logs,
+    policies: Policies,
+    score: Score,
+    output: Path,
+    *,
+    seed: int | None,
+    overwrite: bool,
+    source: dict[str, str],
+    launch: dict[str, Any] | None = None,
+    include_logged: bool = False,
+    **settings: Any,
+) -> Selection:
+    """Fit, rank and write everything to a folder: all of it or nothing."""
+    from bayesdice_ppl.inference import make_settings
+
+    make_settings(**settings)
+    return _rank_and_write(
+        logs,
+        lambda: fit_belief(logs, policies, seed, include_logged=include_logged, **settings),
+        score,
+        output,
+        overwrite=overwrite,
+        source=source,
+        launch=launch,
+    )
+
+
+def draw_and_write(
+    method: Baseline,
+    logs: Logs,
+    policies: Policies,
+    score: Score,
+    output: Path,
+    *,
+    seed: int | None,
+    overwrite: bool,
+    source: dict[str, str],
+    launch: dict[str, Any],
+    **question: Any,
+) -> Selection:
+    """Take a belief from another method's draws, rank and write as `select_and_write` does."""
+
+    def draw() -> DataTree:
+        found, used = _estimate(method, logs, policies, seed, **question)
+        belief = found.belief()
+        belief.attrs["seed"] = used
+        return belief
+
+    return _rank_and_write(
+        logs, draw, score, output, overwrite=overwrite, source=source, launch=launch
+    )
+
+
+def estimate_and_write(
+    method: Baseline,
+    logs: Logs,
+    policies: Policies,
+    output: Path,
+    *,
+    by: str,
+    seed: int | None,
+    overwrite: bool,
+    source: dict[str, str],
+    **question: Any,
+) -> None:
+    """Put the candidates in order by a method's estimates, and write everything to a folder."""
+    from bayesdice_ppl import plots
+    from bayesdice_ppl.baselines.beliefs import versions
+    from bayesdice_ppl.console import make_console, show_estimates, show_logs
+    from bayesdice_ppl.diagnostics import logged_value
+    from bayesdice_ppl.outputs import staged_folder, write_json
+
+    console = make_console()
+    with staged_folder(output, overwrite=overwrite) as scratch:
+        show_logs(console, logs)
+        found, used = _estimate(method, logs, policies, seed, **question)
+        order = found.order(by)
+        place = {name: row for row, name in enumerate(found.names)}
+        table = found.table[[place[name] for name in order]]
+        restart = found.on_termination == "restart"
+        logged = logged_value(logs, found.gamma, restart=restart)
+        content = {
+            "order": order,
+            "by": by,
+            "method": method.short,
+            "table": table.to_dicts(),
+            "logged_value": logged.value,
+            "source": source,
+            "settings": found.settings,
+            "versions": versions(),
+            "seed": used,
+        }
+        write_json(content, scratch / RANKING_FILE)
+        table.write_csv(scratch / ESTIMATES_FILE)
+        figure = plots.estimates(
+            order,
+            table["value"].to_list(),
+            _intervals(table),
+            caption=method.name + (f", {found.level:.0%} intervals" if _intervals(table) else ""),
+            logged=logged.value,
+        )
+        plots.save(figure, scratch / ESTIMATES_FIGURE_FILE)
+    show_estimates(console, found, order, by, logged)
+    written = ", ".join((RANKING_FILE, ESTIMATES_FILE, ESTIMATES_FIGURE_FILE))
+    console.print(f"Wrote {written} to {output}.", markup=False, soft_wrap=True)
+
+
+def ranking_content(
+    selection: Selection, belief: DataTree, source: dict[str, str]
+) -> dict[str, Any]:
+    """A ranking with what it was made from, as JSON can hold it."""
+    from bayesdice_ppl.belief import belief_settings, read_json
+
+    attrs = belief.attrs
+    method = {"method": attrs["method"]} if "method" in attrs else {}
+    return {
+        **selection.to_dict(),
+        **method,
+        "source": source,
+        "settings": belief_settings(belief),
+        "versions": read_json(belief, "versions"),
+        "seed": int(attrs["seed"]) if str(attrs.get("seed", "")).isdigit() else None,
+    }
+
+
+def _rank_and_write(
+    logs: Logs,
+    make_belief: Callable[[], DataTree],
+    score: Score,
+    output: Path,
+    *,
+    overwrite: bool,
+    source: dict[str, str],
+    launch: dict[str, Any] | None,
+) -> Selection:
+    from bayesdice_ppl.belief import save_belief
+    from bayesdice_ppl.console import make_console, show_fit, show_logs, show_selection
+    from bayesdice_ppl.outputs import staged_folder, write_json
+    from bayesdice_ppl.selection import select as select_ranking
+
+    # Figures go to a file: no window, whatever the machine has.
+    os.environ.setdefault("MPLBACKEND", "Agg")
+    console = make_console()
+    with staged_folder(output, overwrite=overwrite) as scratch:
+        show_logs(console, logs)
+        belief = make_belief()
+        show_fit(console, belief)
+        selection = select_ranking(belief, score, **(launch or {}))
+        save_belief(belief, scratch / BELIEF_FILE)
+        write_json(ranking_content(selection, belief, source), scratch / RANKING_FILE)
+        from bayesdice_ppl import plots
+
+        plots.save(plots.forest(belief, order=selection.order), scratch / FIGURE_FILE)
+    show_selection(console, selection)
+    written = ", ".join((BELIEF_FILE, RANKING_FILE, FIGURE_FILE))
+    console.print(f"Wrote {written} to {output}.", markup=False, soft_wrap=True)
+    return selection
+
+
+def _estimate(
+    method: Baseline, logs: Logs, policies: Policies, seed: int | None, **question: Any
+) -> tuple[Estimates, int]:
+    """Ask a method for every candidate; its answers and the seed."""
+    import jax
+
+    from bayesdice_ppl.baselines import estimate_all
+    from bayesdice_ppl.console import make_console
+
+    used = draw_seed(seed)
+    make_console().print(f"Seed {used}.")
+    said = f"Asking {method.short} for {len(policies)} candidates ..."
+    with make_console(stderr=True).status(said):
+        return estimate_all(method, logs, policies, rng_key=jax.random.key(used), **question), used
+
+
+def _intervals(table: Any) -> list[tuple[float, float]] | None:
+    if table["lower"].null_count():
+        return None
+    return list(table.select("lower", "upper").iter_rows())

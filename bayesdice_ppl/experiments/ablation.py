@@ -1,0 +1,194 @@
+"""Ablation of the ranking rule: the belief held fixed, which rule ranks best for which score.
+
+Figure 2 of Yang, Dai, Nachum, Tucker, Schuurmans, "Offline Policy Selection under Uncertainty".
+From one belief, candidates are ranked for each score, by the mean, by the mean plus or minus a
+standard deviation, and by bounds; every ranking is judged by every score. In bandits whose arms are
+drawn from the prior, the Bayes-optimal ranking is the least loss that any rule can have on average.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, final
+
+import numpy as np
+import polars as pl
+
+from bayesdice_ppl.baselines.bayes_optimal import bayes_optimal_ranking
+from bayesdice_ppl.experiments.believing import draw_values
+from bayesdice_ppl.experiments.cells import PRIOR_BANDIT, Cell, Trial
+from bayesdice_ppl.experiments.comparing import compare, count_verdicts, total
+from bayesdice_ppl.experiments.judging import aligned, by_number, realized, shuffled, top_k_scores
+from bayesdice_ppl.keys import seed_sequence
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+ALIGNED, INDEPENDENT, OPTIMAL = "aligned", "aligned, independent", "Bayes-optimal"
+NUMBERS = ("mean", "mean + sd", "mean - sd", "5 % lower bound", "95 % upper bound")
+KS = (1, 2, 3, 4)
+DRAWS = 2_000
+BEHAVIOR = 0.5
+
+SIZES: dict[str, tuple[tuple[int, int], ...]] = {
+    "bandit": ((10, 1), (25, 1), (50, 1), (100, 1)),
+    PRIOR_BANDIT: ((10, 1), (25, 1), (50, 1), (100, 1)),
+    "reacher": ((25, 100), (50, 100)),
+}
+"""World -> episodes and steps of its logs."""
+
+TRIALS = {"bandit": 1000, PRIOR_BANDIT: 1000, "reacher": 50}
+QUICK_TRIALS = 100
+
+
+def ablation_cells(
+    worlds: Sequence[str] | None = None, *, quick: bool = False, trials: int | None = None
+) -> tuple[Cell, ...]:
+    """List the cells of the experiment.
+
+    Parameters
+    ----------
+    worlds
+        Some of `SIZES`; None: all, of a quick run the bandits.
+    quick
+        One size a world and 100 trials.
+    trials
+        Trials of each cell; None: `TRIALS`.
+    """
+    usual = ("bandit", PRIOR_BANDIT) if quick else tuple(SIZES)
+    return tuple(
+        Cell(
+            world,
+            BEHAVIOR,
+            n_episodes,
+            max_steps,
+            trials or (QUICK_TRIALS if quick else TRIALS[world]),
+        )
+        for world in (usual if worlds is None else worlds)
+        for n_episodes, max_steps in (SIZES[world][1:2] if quick else SIZES[world])
+    )
+
+
+@final
+@dataclass(frozen=True)
+class Ablation:
+    """The experiment on rules; see `bayesdice_ppl.experiments.experiment.Experiment`.
+
+    Attributes
+    ----------
+    cells
+        From `ablation_cells`.
+    """
+
+    cells: tuple[Cell, ...]
+
+    @property
+    def name(self) -> str:
+        """What the command calls it."""
+        return "ablation"
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Draws of a belief, and the scores."""
+        return {"draws": DRAWS, "scores": [score.name for score in top_k_scores(KS)]}
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """Columns of `rows`."""
+        return {"score": pl.String, "k": pl.Int64, "rule": pl.String, "loss": pl.Float64}
+
+    def rows(self, trial: Trial) -> list[tuple[Any, ...]]:
+        """Let every rule rank from one belief, and judge each ranking by every score."""
+        given = top_k_scores(KS)
+        draws = draw_values(
+            trial.logs,
+            trial.candidates,
+            gamma=trial.gamma,
+            rng_key=trial.rng_key,
+            draws=DRAWS,
+        )
+        rng = np.random.default_rng(seed_sequence(trial.rng_key))
+        joint, independent = aligned(draws, given), aligned(shuffled(draws, rng), given)
+        plain = {rule: by_number(number) for rule, number in numbers(draws).items()}
+        plain |= {f"for {name}": ranking for name, ranking in joint.items()}
+        rankings = {}
+        for score in given:
+            rankings[score.name] = {
+                ALIGNED: joint[score.name],
+                INDEPENDENT: independent[score.name],
+                **plain,
+            }
+            if trial.cell.world == PRIOR_BANDIT:
+                rankings[score.name][OPTIMAL] = optimal(trial, score)
+        losses = realized(trial.truth, rankings, given)
+        by_name = {score.name: score for score in given}
+        return [
+            (name.partition("@")[0], by_name[name].k, rule, loss)
+            for (name, rule), loss in losses.items()
+        ]
+
+    def summarize(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """Mean loss of each rule at each score, and its difference to the aligned ranking."""
+        return compare(frame, ALIGNED)
+
+    def table(self, summary: pl.DataFrame) -> pl.DataFrame:
+        """Wins, ties and losses of the aligned ranking against each rule, by world."""
+        return count_verdicts(summary, ("world", "rule"))
+
+    def remarks(self, summary: pl.DataFrame) -> tuple[str, ...]:
+        """Say where the aligned ranking wins, ties and loses, and what the columns are."""
+        said = []
+        for world in summary["world"].unique(maintain_order=True):
+            here = summary.filter(pl.col("world") == world)
+            counts = {rule: total(here, rule) for rule in (*NUMBERS, INDEPENDENT, OPTIMAL)}
+            told = "; ".join(
+                f"{rule} {wins}/{ties}/{losses}"
+                for rule, (wins, ties, losses) in counts.items()
+                if wins + ties + losses
+            )
+            said.append(
+                f"**{world}**: wins/ties/losses of the aligned ranking over all sizes, scores and "
+                f"k: {told}."
+            )
+        return (*said, *_NOTES)
+
+    def figure(self, summary: pl.DataFrame) -> Figure:
+        """Loss of the rules at each score against the size of the log."""
+        from bayesdice_ppl.experiments.losses_figure import draw_losses
+
+        return draw_losses(summary, (ALIGNED, INDEPENDENT, *NUMBERS, OPTIMAL), own=ALIGNED)
+
+
+def numbers(draws: np.ndarray) -> dict[str, np.ndarray]:
+    """Give what the rules that look at one number a candidate sort by, highest first."""
+    mean, sd = draws.mean(axis=0), draws.std(axis=0, ddof=1)
+    lower, upper = np.quantile(draws, [0.05, 0.95], axis=0)
+    return dict(zip(NUMBERS, (mean, mean + sd, mean - sd, lower, upper), strict=True))
+
+
+def optimal(trial: Trial, score: Any) -> np.ndarray:
+    """Rank a bandit's candidates for a score as Bayes does from the prior of its arms."""
+    logs = trial.logs
+    arm = logs.action_labels[logs.action]
+    pulls = np.bincount(arm, minlength=2).tolist()
+    wins = np.bincount(arm, logs.reward, minlength=2).tolist()
+    shares = np.array(trial.cell.candidates)
+    return np.asarray(bayes_optimal_ranking(wins, pulls, shares, score).ranking)
+
+
+_NOTES = (
+    "One row is one rule of ranking, held against the ranking that is aligned: that of least "
+    "expected loss, under the score that judges it, over the same joint belief (the library's "
+    f"default in closed form, {DRAWS:,} draws). A column counts, for one score, in how many sizes "
+    f"and k ({min(KS)} to {max(KS)}) the aligned ranking wins, ties and loses: a difference within "
+    "2 standard errors, paired by log, is a tie. `for regret@2` and so on is the ranking aligned "
+    "to that score, judged by another. `aligned, independent` does without the correlations of "
+    "the belief; `mean` and the others sort by one number a candidate. `Bayes-optimal` knows the "
+    "prior that the arms of `bandit-prior` are drawn from, and has the least loss on average that "
+    "any rule can have there.",
+    f"Logs are of a policy of alpha {BEHAVIOR:g}. In `bandit` the arms pay with probability 0.75 "
+    "and 0.25 and alpha is the share of the better one; in `bandit-prior` both are drawn from "
+    "Beta(1, 1) in each trial and alpha is the share of the first. The file of the summary has "
+    "every mean loss with its standard error.",
+)

@@ -1,0 +1,180 @@
+"""One cell of an experiment, and the trials in it: a fresh log of a world whose truth is known.
+
+A trial is dealt from the experiment's seed, its cell and its number alone, so that it is the same
+however many others run, in which order, and in which process.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, NamedTuple, final
+from zlib import crc32
+
+import jax
+import numpy as np
+from jaxtyping import Float, PRNGKeyArray
+
+from bayesdice_ppl.envs import Bandit
+from bayesdice_ppl.errors import SettingsError
+from bayesdice_ppl.keys import seed_sequence
+from bayesdice_ppl.logs import Logs
+from bayesdice_ppl.policies import ContinuousPolicy, Policies, Policy, TabularPolicy
+from bayesdice_ppl.simulation import World, known_values, make_world, simulate
+from bayesdice_ppl.simulation.worlds import CANDIDATES
+
+PRIOR_BANDIT = "bandit-prior"
+"""A two-armed bandit whose arms are drawn anew in each trial, from Beta(1, 1)."""
+
+FRESH = ("garnet", PRIOR_BANDIT)
+"""Worlds that differ from trial to trial."""
+
+WORLDS = ("bandit", PRIOR_BANDIT, "frozenlake", "garnet", "taxi", "reacher")
+"""Worlds that experiments are run in."""
+
+
+@final
+class Cell(NamedTuple):
+    """What the trials of one cell have in common.
+
+    Attributes
+    ----------
+    world
+        One of `WORLDS`.
+    behavior
+        Place of the logging policy in the world's family, in [0, 1].
+    n_episodes, max_steps
+        Size of a log.
+    n_trials
+        How many logs.
+    candidates
+        Places of the candidates.
+    """
+
+    world: str
+    behavior: float
+    n_episodes: int
+    max_steps: int
+    n_trials: int
+    candidates: tuple[float, ...] = CANDIDATES
+
+    @property
+    def name(self) -> str:
+        """Name in tables, such as "frozenlake, behavior 0.5, 50 x 100"."""
+        return f"{self.world}, behavior {self.behavior:g}, {self.n_episodes} x {self.max_steps}"
+
+    @property
+    def slug(self) -> str:
+        """Name of the cell's folder."""
+        return f"{self.world}_{self.behavior:g}_{self.n_episodes}x{self.max_steps}"
+
+
+@final
+class Trial(NamedTuple):
+    """One log, the candidates, and what nobody with the log alone would know.
+
+    Attributes
+    ----------
+    cell
+        The cell.
+    number
+        Which trial of the cell, from 0.
+    logs
+        The log.
+    candidates
+        Name -> policy, N of them.
+    gamma
+        Discount.
+    truth
+        True value of each candidate in reward per step, shape (N,).
+    arms
+        Probability that each arm pays, where the arms are drawn anew; else None.
+    rng_key
+        For whatever a method draws.
+    """
+
+    cell: Cell
+    number: int
+    logs: Logs
+    candidates: dict[str, Policy | ContinuousPolicy]
+    gamma: float
+    truth: Float[np.ndarray, " N"]
+    arms: tuple[float, float] | None
+    rng_key: PRNGKeyArray
+
+
+def deal(cell: Cell, number: int, seed: int) -> Trial:
+    """Play the log of one trial.
+
+    Parameters
+    ----------
+    cell
+        The cell.
+    number
+        Which trial, from 0.
+    seed
+        The experiment's.
+
+    Raises
+    ------
+    SettingsError
+        The cell's world is unknown, or holds no true value for a candidate.
+    """
+    key = jax.random.fold_in(jax.random.key(seed), crc32(cell.slug.encode()))
+    world_key, log_key, method_key = jax.random.split(jax.random.fold_in(key, number), 3)
+    if cell.world == PRIOR_BANDIT:
+        rates = np.random.default_rng(seed_sequence(world_key)).beta(1.0, 1.0, size=2)
+        arms = (float(rates[0]), float(rates[1]))
+        world, truth = _prior_bandit(cell, arms)
+    elif cell.world in FRESH:
+        arms, (world, truth) = None, _world(cell.world, cell.behavior, cell.candidates, number)
+    else:
+        arms, (world, truth) = None, _fixed_world(cell.world, cell.behavior, cell.candidates)
+    logs = simulate(world.env, world.behavior, cell.n_episodes, cell.max_steps, rng_key=log_key)
+    return Trial(
+        cell=cell,
+        number=number,
+        logs=logs,
+        candidates=dict(world.candidates),
+        gamma=world.gamma_hint,
+        truth=truth,
+        arms=arms,
+        rng_key=method_key,
+    )
+
+
+def _world(
+    name: str, behavior: float, candidates: tuple[float, ...], world_seed: int | None = None
+) -> tuple[World, np.ndarray]:
+    """Make a world with the true values of its candidates."""
+    if name not in WORLDS:
+        raise SettingsError(f"world: expected one of {', '.join(WORLDS)}, found {name!r}.")
+    options = {} if world_seed is None else {"world_seed": world_seed}
+    world = make_world(name, alpha=behavior, candidates=candidates, **options)
+    # The key is for worlds whose values are simulated, of which there is none here.
+    known: dict[str, Any] = known_values(world, rng_key=jax.random.key(0))
+    missing = [policy for policy in world.candidates if policy not in known]
+    if missing:
+        raise SettingsError(f"{name}: the true value of {missing[0]} is not known.")
+    return world, np.array([float(known[policy]) for policy in world.candidates])
+
+
+_fixed_world = lru_cache(maxsize=16)(_world)
+
+
+def _prior_bandit(cell: Cell, arms: tuple[float, float]) -> tuple[World, np.ndarray]:
+    """Make a bandit in which alpha is the share of the first arm, be it the better one or not."""
+
+    def policy_at(alpha: float) -> TabularPolicy:
+        return TabularPolicy(np.array([[alpha, 1.0 - alpha]]))
+
+    candidates = Policies({f"alpha_{one:.2f}": policy_at(one) for one in cell.candidates})
+    world = World(
+        env=Bandit(arms),
+        behavior=policy_at(cell.behavior),
+        candidates=candidates,
+        gamma_hint=0.0,
+        name=PRIOR_BANDIT,
+        alphas=(cell.behavior, *cell.candidates),
+    )
+    share = np.array(cell.candidates)
+    return world, share * arms[0] + (1.0 - share) * arms[1]

@@ -1,0 +1,156 @@
+"""Methods that give an interval, asked for several levels of one log at once.
+
+Draws give the intervals of all levels as quantiles; methods that work out an interval for a level
+are asked level by level.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, final
+
+import numpy as np
+from jaxtyping import Float
+
+from bayesdice_ppl import baselines
+from bayesdice_ppl.baselines.intervals import INTERVALS
+from bayesdice_ppl.experiments.believing import draw_values
+from bayesdice_ppl.experiments.cells import PRIOR_BANDIT, Trial
+
+BAYESDICE = "BayesDICE"
+DRAWS = 4_000
+BANDITS, LABELS = ("bandit", PRIOR_BANDIT), ("bandit", PRIOR_BANDIT, "frozenlake", "garnet", "taxi")
+SMALL = ("bandit", PRIOR_BANDIT, "frozenlake", "garnet")
+"""Worlds of a few hundred pairs at most."""
+
+
+@final
+@dataclass(frozen=True)
+class IntervalMethod:
+    """A method, in which worlds it is asked, and in how many trials.
+
+    Attributes
+    ----------
+    name
+        Name in tables.
+    baseline
+        The baseline; None for BayesDICE itself.
+    form
+        Settings of `bayesdice_ppl.fit`, for BayesDICE.
+    worlds
+        Worlds in which it is asked; None: in all.
+    most_trials
+        In how many trials of a cell, from the first, as some take long; None: in all.
+    """
+
+    name: str
+    baseline: baselines.Baseline | None = None
+    form: dict[str, Any] = field(default_factory=dict)
+    worlds: tuple[str, ...] | None = None
+    most_trials: int | None = None
+
+    def asked(self, trial: Trial) -> bool:
+        """Tell whether the method is asked about a trial."""
+        here = self.worlds is None or trial.cell.world in self.worlds
+        return here and (self.most_trials is None or trial.number < self.most_trials)
+
+    def intervals(
+        self, trial: Trial, policy: str, levels: Sequence[float]
+    ) -> Float[np.ndarray, "L 2"]:
+        """Central intervals of one candidate's value.
+
+        Parameters
+        ----------
+        trial
+            The log.
+        policy
+            Name of the candidate.
+        levels
+            Nominal levels.
+
+        Returns
+        -------
+        array
+            Lower and upper end at each level, shape (L, 2), in reward per step.
+
+        Raises
+        ------
+        LogsError, PoliciesError, SettingsError
+            The method has no answer for this log.
+        """
+        target = trial.candidates[policy]
+        if self.baseline is None:
+            draws = draw_values(
+                trial.logs,
+                {policy: target},
+                gamma=trial.gamma,
+                rng_key=trial.rng_key,
+                draws=DRAWS,
+                **self.form,
+            )
+            return central(draws[:, 0], levels)
+        found = []
+        for level in levels:
+            estimate = self.baseline.estimate(
+                trial.logs, target, gamma=trial.gamma, level=level, rng_key=trial.rng_key
+            )
+            if estimate.draws is not None:
+                return central(estimate.draws, levels)
+            found.append((estimate.lower, estimate.upper))
+        return np.array(found, dtype=np.float64)
+
+
+def central(draws: Float[np.ndarray, " S"], levels: Sequence[float]) -> Float[np.ndarray, "L 2"]:
+    """Central intervals of draws: as much left out on either side."""
+    tails = (1.0 - np.asarray(levels)) / 2.0
+    return np.quantile(draws, np.stack([tails, 1.0 - tails], axis=1))
+
+
+def interval_methods(*, marginal: bool) -> tuple[IntervalMethod, ...]:
+    """List the methods of the experiment on intervals.
+
+    Parameters
+    ----------
+    marginal
+        Put intervals from marginalized importance sampling in the place of those from per-step
+        importance sampling.
+    """
+    own = (
+        IntervalMethod(BAYESDICE),
+        IntervalMethod("BayesDICE, paper's form", form={"preset": "paper"}, worlds=SMALL),
+    )
+    if marginal:
+        return own + tuple(
+            IntervalMethod(f"marginalized IS + {kind}", baselines.marginalized(interval=kind))
+            for kind in INTERVALS
+        )
+    sampled = tuple(
+        IntervalMethod(f"weighted IS + {kind}", baselines.importance_sampling(interval=kind))
+        for kind in INTERVALS
+    )
+    return (
+        *own,
+        *sampled,
+        IntervalMethod("CoinDICE", baselines.coin_dice(renormalize=True), worlds=LABELS),
+        IntervalMethod("CoinDICE", baselines.coin_dice(), worlds=("reacher",)),
+        IntervalMethod("Dirichlet model", baselines.dirichlet_model(draws=DRAWS), worlds=SMALL),
+        # Each draw is a world of 400 states to be solved.
+        IntervalMethod("Dirichlet model", baselines.dirichlet_model(draws=400), worlds=("taxi",)),
+        IntervalMethod("Beta", baselines.beta_bandit(draws=DRAWS), worlds=BANDITS),
+        IntervalMethod(
+            "bootstrap of LSTDQ",
+            baselines.lstdq_bootstrap(resamples=1000, renormalize=True),
+            worlds=SMALL,
+        ),
+        IntervalMethod(
+            "bootstrap of LSTDQ",
+            baselines.lstdq_bootstrap(resamples=400, renormalize=True),
+            worlds=("taxi",),
+        ),
+        IntervalMethod(
+            "bootstrap of LSTDQ", baselines.lstdq_bootstrap(resamples=400), worlds=("reacher",)
+        ),
+        # A network each: the paper's number of trials.
+        IntervalMethod("BDQN", baselines.bdqn(), most_trials=200),
+    )

@@ -1,0 +1,94 @@
+"""Rankings and what they lose: every rule's ranking judged by every score against the truth.
+
+With five candidates all 120 rankings are tried, as `bayesdice_ppl.select` does, but without its
+table and certificate; a test holds the two against each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from bayesdice_ppl import scores
+from bayesdice_ppl.scores import Score
+from bayesdice_ppl.selection.solvers.exhaustive import search
+
+
+def top_k_scores(ks: Sequence[int]) -> tuple[Score, ...]:
+    """The paper's four scores at each k; correlation from 2 on."""
+    return (
+        *(scores.regret(k) for k in ks),
+        *(scores.precision(k) for k in ks),
+        *(scores.accuracy(k) for k in ks),
+        *(scores.correlation(k) for k in ks if k > 1),
+    )
+
+
+def by_number(numbers: Float[np.ndarray, " N"]) -> Int[np.ndarray, " N"]:
+    """Rank candidates by a number, highest first; equal ones in the order in which they are."""
+    return np.argsort(-np.asarray(numbers), kind="stable")
+
+
+def aligned(
+    draws: Float[np.ndarray, "S N"], given: Sequence[Score]
+) -> dict[str, Int[np.ndarray, " N"]]:
+    """Rank candidates for each score by the least expected loss under a belief.
+
+    Parameters
+    ----------
+    draws
+        Of the candidates' values, a row a draw.
+    given
+        The scores.
+
+    Returns
+    -------
+    dict
+        Name of the score -> all N candidates, best first: those that the score looks at, then the
+        others by posterior mean.
+    """
+    preference = by_number(draws.mean(axis=0))
+    found = {}
+    for score in given:
+        prefix = list(search(draws, score, preference).prefix)
+        rest = [one for one in preference.tolist() if one not in prefix]
+        found[score.name] = np.array(prefix + rest)
+    return found
+
+
+def shuffled(draws: Float[np.ndarray, "S N"], rng: np.random.Generator) -> Float[np.ndarray, "S N"]:
+    """Draws with the same marginals and no correlation: each column in an order of its own."""
+    return rng.permuted(draws, axis=0)
+
+
+def realized(
+    truth: Float[np.ndarray, " N"],
+    rankings: Mapping[str, Mapping[str, Int[np.ndarray, " N"]]],
+    given: Sequence[Score],
+) -> dict[tuple[str, str], float]:
+    """Judge rankings by the true values.
+
+    Parameters
+    ----------
+    truth
+        True values.
+    rankings
+        Name of the score to be judged by -> rule -> ranking.
+    given
+        The scores.
+
+    Returns
+    -------
+    dict
+        (name of the score, rule) -> loss.
+    """
+    losses: dict[tuple[str, str], float] = {}
+    for score in given:
+        rules = rankings[score.name]
+        depth = score.depth(len(truth))
+        places = np.stack([ranking[:depth] for ranking in rules.values()])
+        found = score.losses(truth[None], places)[:, 0]
+        losses |= {(score.name, rule): float(loss) for rule, loss in zip(rules, found, strict=True)}
+    return losses

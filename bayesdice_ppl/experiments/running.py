@@ -1,0 +1,332 @@
+"""Trials in chunks, chunks in processes, and a file for each chunk, so that a run can go on.
+
+A chunk that is on disk is not run again. An interrupted run therefore loses the chunks that were
+under way and no more, and the same command takes it up where it stopped.
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple, final
+
+import polars as pl
+
+from bayesdice_ppl.errors import BayesDiceError, OutputError, SettingsError
+from bayesdice_ppl.experiments.cells import Cell, deal
+from bayesdice_ppl.experiments.experiment import Experiment
+from bayesdice_ppl.experiments.tables import as_markdown, package_versions, provenance
+from bayesdice_ppl.outputs import staged_file, write_json
+
+RUN_FILE, PARTS, COMPILED = "run.json", "parts", "compiled"
+CHUNKS = 40
+"""Into how many chunks the trials of a cell are cut, at most."""
+
+_ONE_THREAD = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+@final
+class Chunk(NamedTuple):
+    """Trials of one cell that one process runs one after another.
+
+    Attributes
+    ----------
+    cell
+        The cell.
+    first, size
+        Numbers of its trials: ``first`` to ``first + size - 1``.
+    """
+
+    cell: Cell
+    first: int
+    size: int
+
+    @property
+    def path(self) -> Path:
+        """Where its rows are kept, below the run's folder."""
+        last = self.first + self.size - 1
+        return Path(PARTS) / self.cell.slug / f"{self.first:05d}-{last:05d}.parquet"
+
+
+@final
+class Progress(NamedTuple):
+    """How far a run is.
+
+    Attributes
+    ----------
+    done, total
+        Trials.
+    cell
+        Name of the cell of the chunk that came in last, or "".
+    """
+
+    done: int
+    total: int
+    cell: str
+
+
+@final
+class Written(NamedTuple):
+    """What a run leaves.
+
+    Attributes
+    ----------
+    rows, totals, table, figure
+        The tidy Parquet file, its summary as CSV, the Markdown table and the figure.
+    summary
+        The summary as a frame.
+    markdown
+        The text of the Markdown file.
+    """
+
+    rows: Path
+    totals: Path
+    table: Path
+    figure: Path
+    summary: pl.DataFrame
+    markdown: str
+
+
+@final
+@dataclass(frozen=True)
+class _Job:
+    """What a process is sent: everything that a chunk's rows depend on."""
+
+    experiment: Experiment
+    chunk: Chunk
+    seed: int
+    folder: Path
+
+    def __call__(self) -> Chunk:
+        rows = []
+        for number in range(self.chunk.first, self.chunk.first + self.chunk.size):
+            trial = deal(self.chunk.cell, number, self.seed)
+            try:
+                rows += [(number, *row) for row in self.experiment.rows(trial)]
+            except BayesDiceError as error:
+                raise type(error)(f"{self.chunk.cell.name}, trial {number}: {error}") from error
+        schema = {"trial": pl.Int64, **self.experiment.schema}
+        frame = pl.DataFrame(rows, schema=schema, orient="row")
+        target = self.folder / self.chunk.path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with staged_file(target) as scratch:
+            frame.write_parquet(scratch)
+        return self.chunk
+
+
+def _run(job: _Job) -> Chunk:
+    return job()
+
+
+def reproduce(
+    experiment: Experiment,
+    folder: Path,
+    *,
+    seed: int,
+    workers: int,
+    command: str,
+    on_progress: Callable[[Progress], None] | None = None,
+) -> Written:
+    """Run an experiment, or go on with it, and write its rows, table and figure.
+
+    Parameters
+    ----------
+    experiment
+        What to run.
+    folder
+        Where everything goes; made if missing. A folder of the same run is gone on with.
+    seed
+        Of everything random.
+    workers
+        Processes; 0 runs in this one.
+    command
+        The command that makes all this, for the table's head.
+    on_progress
+        Called with a `Progress` at the start and after each chunk.
+
+    Returns
+    -------
+    Written
+        Files ``NAME.parquet`` (rows of all trials), ``NAME.csv`` (their summary), ``NAME.md`` and
+        ``NAME.png``; ``run.json`` has the settings, the seed and the versions, and ``parts`` the
+        rows chunk by chunk.
+
+    Raises
+    ------
+    OutputError
+        The folder holds something else, or a run with other choices, or cannot be written to.
+    SettingsError
+        The number of workers is negative.
+    """
+    if isinstance(workers, bool) or not isinstance(workers, int) or workers < 0:
+        raise SettingsError(f"workers: expected a whole number of at least 0, found {workers!r}.")
+    check_run(experiment, folder, seed)
+    chunks = [chunk for cell in experiment.cells for chunk in cut(cell)]
+    missing = [chunk for chunk in chunks if not (folder / chunk.path).is_file()]
+    total = sum(chunk.size for chunk in chunks)
+    done = total - sum(chunk.size for chunk in missing)
+    report = on_progress or (lambda progress: None)
+    report(Progress(done, total, ""))
+    jobs = [_Job(experiment, chunk, seed, folder) for chunk in missing]
+    for chunk in (
+        map(_run, jobs) if workers == 0 else _in_processes(jobs, workers, folder / COMPILED)
+    ):
+        done += chunk.size
+        report(Progress(done, total, chunk.cell.name))
+    return _write(experiment, folder, chunks, command)
+
+
+def cut(cell: Cell) -> list[Chunk]:
+    """Cut a cell's trials into chunks of about equal size."""
+    size = -(-cell.n_trials // CHUNKS)
+    return [
+        Chunk(cell, first, min(size, cell.n_trials - first))
+        for first in range(0, cell.n_trials, size)
+    ]
+
+
+def check_run(experiment: Experiment, folder: Path, seed: int) -> None:
+    """Begin a run in a folder, or see that the run in it is the same one.
+
+    Raises
+    ------
+    OutputError
+        The folder holds something else, or a run with other choices.
+    """
+    asked = {
+        "experiment": experiment.name,
+        "seed": seed,
+        "settings": experiment.settings,
+        "cells": [cell._asdict() for cell in experiment.cells],
+        "versions": package_versions(),
+    }
+    asked = json.loads(json.dumps(asked))
+    record = folder / RUN_FILE
+    if folder.exists() and not folder.is_dir():
+        raise OutputError(f"{folder}: expected a folder to write to, found a file.")
+    if record.is_file():
+        try:
+            found = json.loads(record.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as cause:
+            raise OutputError(f"{record}: cannot be read; name another folder with -o.") from cause
+        differing = [name for name in asked if found.get(name) != asked[name]]
+        if differing:
+            raise OutputError(
+                f"{folder} holds a run with another choice of {', '.join(differing)}; name another "
+                "folder with -o, or remove this one."
+            )
+        return
+    if folder.is_dir() and any(folder.iterdir()):
+        raise OutputError(
+            f"{folder}: the folder is not empty and holds no run to go on with; name another with "
+            "-o."
+        )
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as cause:
+        raise OutputError(f"{folder}: cannot be made: {cause.strerror}") from cause
+    write_json(asked, record)
+
+
+def _in_processes(jobs: Sequence[_Job], workers: int, compiled: Path) -> Iterator[Chunk]:
+    """Run jobs in processes of one thread each, and give chunks as they are done."""
+    if not jobs:
+        return
+    with _for_processes(compiled):
+        # A fresh interpreter each: a fork of one that has run JAX may hang.
+        pool = ProcessPoolExecutor(
+            min(workers, len(jobs)),
+            mp_context=multiprocessing.get_context("spawn"),
+            initializer=_leave_interrupts,
+        )
+        try:
+            running: set[Future[Chunk]] = {pool.submit(_run, job) for job in jobs}
+            while running:
+                finished, running = wait(running, return_when=FIRST_COMPLETED)
+                for future in finished:
+                    yield future.result()
+        except BaseException:
+            # An error, an interruption or a consumer that stops: chunks under way are given up.
+            pool.shutdown(wait=False, cancel_futures=True)
+            for process in multiprocessing.active_children():
+                process.terminate()
+            raise
+        pool.shutdown()
+
+
+def _leave_interrupts() -> None:
+    """Let the parent alone answer an interruption, which reaches all processes of a terminal."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+@contextmanager
+def _for_processes(compiled: Path) -> Iterator[None]:
+    """Let processes started in the block use one core each, and share what they compile."""
+    before = dict(os.environ)
+    try:
+        for name in _ONE_THREAD:
+            os.environ[name] = "1"
+        flags = os.environ.get("XLA_FLAGS", "")
+        os.environ["XLA_FLAGS"] = f"{flags} --xla_cpu_multi_thread_eigen=false".strip()
+        os.environ.setdefault("JAX_PLATFORMS", "cpu")
+        # Logs differ in shape, and each shape is compiled: by one of them, and once.
+        os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(compiled.absolute()))
+        os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+        os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
+        yield
+    finally:
+        for name in set(os.environ) - set(before):
+            del os.environ[name]
+        os.environ.update(before)
+
+
+def read_rows(folder: Path, chunks: Sequence[Chunk]) -> pl.DataFrame:
+    """Read the rows of all trials, with the columns that tell their cell in front."""
+    parts = []
+    for chunk in chunks:
+        cell = chunk.cell
+        parts.append(
+            pl.read_parquet(folder / chunk.path).select(
+                pl.lit(cell.world).alias("world"),
+                pl.lit(cell.behavior).alias("behavior"),
+                pl.lit(cell.n_episodes).alias("episodes"),
+                pl.lit(cell.max_steps).alias("steps"),
+                pl.all(),
+            )
+        )
+    return pl.concat(parts)
+
+
+def _write(experiment: Experiment, folder: Path, chunks: Sequence[Chunk], command: str) -> Written:
+    from bayesdice_ppl.plots import save
+
+    frame = read_rows(folder, chunks)
+    summary = experiment.summarize(frame)
+    name = experiment.name
+    endings = ("parquet", "csv", "md", "png")
+    rows, totals, table, figure = (folder / f"{name}.{ending}" for ending in endings)
+    blocks = [
+        f"# {name}",
+        "\n".join(provenance(command)),
+        *experiment.remarks(summary),
+        as_markdown(experiment.table(summary)),
+    ]
+    markdown = "\n\n".join(blocks) + "\n"
+    with staged_file(rows) as scratch:
+        frame.write_parquet(scratch)
+    with staged_file(totals) as scratch:
+        summary.with_columns(pl.col(pl.Float64).round_sig_figs(6)).write_csv(scratch)
+    save(experiment.figure(summary), figure)
+    with staged_file(table) as scratch:
+        scratch.write_text(markdown, encoding="utf-8")
+    return Written(rows, totals, table, figure, summary, markdown)
+
+
+__all__ = ["Chunk", "Progress", "Written", "check_run", "cut", "read_rows", "reproduce"]

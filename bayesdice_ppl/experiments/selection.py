@@ -1,0 +1,194 @@
+"""Selection: BayesDICE with the aligned ranking against every other way to rank candidates.
+
+Figure 3 of Yang, Dai, Nachum, Tucker, Schuurmans, "Offline Policy Selection under Uncertainty", and
+the figures of its appendix on further k: over worlds, sizes of the log and logging policies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, final
+
+import polars as pl
+
+from bayesdice_ppl.errors import BayesDiceError
+from bayesdice_ppl.experiments.cells import Cell, Trial
+from bayesdice_ppl.experiments.comparing import compare, count_verdicts, total
+from bayesdice_ppl.experiments.interval_methods import BAYESDICE
+from bayesdice_ppl.experiments.judging import realized, top_k_scores
+from bayesdice_ppl.experiments.ranking_methods import (
+    DRAWS,
+    INDEPENDENT,
+    LEVEL,
+    Rankings,
+    ranking_methods,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+KS = (1, 2, 3, 4)
+
+LOGS: dict[str, tuple[tuple[float, int, int], ...]] = {
+    "bandit": tuple((alpha, n, 1) for alpha in (0.25, 0.5, 0.75) for n in (10, 50)),
+    "frozenlake": tuple((alpha, n, 100) for alpha in (0.25, 0.75) for n in (5, 25)),
+    "garnet": tuple((alpha, n, 100) for alpha in (0.25, 0.75) for n in (5, 25)),
+    "taxi": ((0.5, 200, 500),),
+    "reacher": tuple((alpha, n, 100) for alpha in (0.25, 0.75) for n in (25, 50)),
+}
+"""World -> alpha of the logging policy, episodes and steps of its logs."""
+
+TRIALS = {"bandit": 1000, "frozenlake": 1000, "garnet": 200, "taxi": 50, "reacher": 50}
+QUICK = ("bandit", "frozenlake")
+QUICK_TRIALS = 40
+
+DRAWN = (
+    BAYESDICE,
+    INDEPENDENT,
+    f"{BAYESDICE}, mean",
+    f"{BAYESDICE}, lower bound",
+    f"{BAYESDICE}, upper bound",
+    "DualDICE",
+    "weighted per-step IS + student",
+    "weighted per-step IS + student, lower bound",
+    "CoinDICE, lower bound",
+    "Dirichlet model",
+)
+"""Rules that the figure draws."""
+
+
+def selection_cells(
+    worlds: Sequence[str] | None = None, *, quick: bool = False, trials: int | None = None
+) -> tuple[Cell, ...]:
+    """List the cells of the experiment.
+
+    Parameters
+    ----------
+    worlds
+        Some of `LOGS`; None: all, of a quick run `QUICK`.
+    quick
+        One kind of log a world and 40 trials.
+    trials
+        Trials of each cell; None: `TRIALS`.
+    """
+    usual = QUICK if quick else tuple(LOGS)
+    return tuple(
+        Cell(
+            world,
+            behavior,
+            n_episodes,
+            max_steps,
+            trials or (QUICK_TRIALS if quick else TRIALS[world]),
+        )
+        for world in (usual if worlds is None else worlds)
+        for behavior, n_episodes, max_steps in (LOGS[world][-1:] if quick else LOGS[world])
+    )
+
+
+@final
+@dataclass(frozen=True)
+class PolicySelection:
+    """The experiment on methods; see `bayesdice_ppl.experiments.experiment.Experiment`.
+
+    Attributes
+    ----------
+    cells
+        From `selection_cells`.
+    """
+
+    cells: tuple[Cell, ...]
+
+    @property
+    def name(self) -> str:
+        """What the command calls it."""
+        return "selection"
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Draws of a belief, scores and methods."""
+        return {
+            "draws": DRAWS,
+            "scores": [score.name for score in top_k_scores(KS)],
+            "methods": [str(method) for method in ranking_methods()],
+        }
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """Columns of `rows`."""
+        return {
+            "score": pl.String,
+            "k": pl.Int64,
+            "rule": pl.String,
+            "loss": pl.Float64,
+            "error": pl.String,
+        }
+
+    def rows(self, trial: Trial) -> list[tuple[Any, ...]]:
+        """Let every method rank from one log; one that has no answer leaves its reason."""
+        given = top_k_scores(KS)
+        ranked: Rankings = {}
+        refused: dict[str, str] = {}
+        for method in ranking_methods():
+            if not method.asked(trial):
+                continue
+            try:
+                ranked |= method.rank(trial, given)
+            except BayesDiceError as refusal:
+                refused |= dict.fromkeys(method.rules(), str(refusal))
+        rankings = {
+            score.name: {rule: by_score[score.name] for rule, by_score in ranked.items()}
+            for score in given
+        }
+        losses = realized(trial.truth, rankings, given)
+        return [
+            (score.name.partition("@")[0], score.k, rule, losses.get((score.name, rule)), error)
+            for score in given
+            for rule, error in (dict.fromkeys(ranked) | refused).items()
+        ]
+
+    def summarize(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """Mean loss of each rule at each score, and its difference to BayesDICE's."""
+        return compare(frame, BAYESDICE)
+
+    def table(self, summary: pl.DataFrame) -> pl.DataFrame:
+        """Wins, ties and losses of BayesDICE against each rule, by world."""
+        return count_verdicts(summary, ("world", "rule"))
+
+    def remarks(self, summary: pl.DataFrame) -> tuple[str, ...]:
+        """Say where BayesDICE wins, ties and loses, and what the columns are."""
+        said = []
+        for world in summary["world"].unique(maintain_order=True):
+            here = summary.filter(pl.col("world") == world)
+            counts = {rule: total(here, rule) for rule in here["rule"].unique(maintain_order=True)}
+            wins, ties, losses = (sum(count[at] for count in counts.values()) for at in range(3))
+            worst = max(counts, key=lambda rule: counts[rule][2] - counts[rule][0])
+            said.append(
+                f"**{world}**: against all other rules, over logs, scores and k, BayesDICE wins "
+                f"{wins}, ties {ties} and loses {losses} comparisons; against its own independent "
+                "form {}/{}/{}; it fares worst against {}: {}/{}/{}.".format(
+                    *counts[INDEPENDENT], worst, *counts[worst]
+                )
+            )
+        return (*said, *_NOTES)
+
+    def figure(self, summary: pl.DataFrame) -> Figure:
+        """Loss of some rules at each score against the size of the log."""
+        from bayesdice_ppl.experiments.losses_figure import draw_losses
+
+        return draw_losses(summary, DRAWN, own=BAYESDICE)
+
+
+_NOTES = (
+    "One row is one way to rank the five candidates, held against BayesDICE: its joint belief (the "
+    f"library's default in closed form, {DRAWS:,} draws) and the ranking of least expected loss "
+    "under the score that judges it. A column counts, for one score, in how many kinds of log and "
+    f"k ({min(KS)} to {max(KS)}) BayesDICE wins, ties and loses: a difference within 2 standard "
+    "errors, paired by log, is a tie. `failed`: share of logs on which the method had no answer; "
+    "it is held against BayesDICE on the others.",
+    "`BayesDICE, independent` has the same marginals without correlation, aligned; `mean`, `lower "
+    f"bound` and `upper bound` rank by one number, bounds those of central {100 * LEVEL:.0f} % "
+    "intervals. Methods that give draws rank for each score by the least expected loss, the others "
+    "by their estimate or a bound. The file of the summary has every mean loss with its standard "
+    "error.",
+)
