@@ -168,7 +168,7 @@ def show_methods(console: Console, catalog: pl.DataFrame) -> None:
         if row["options"]:
             options.setdefault(row["options"], []).append(row["name"])
     console.print(table)
-    console.print("rng_key: the method draws, from --seed. Words that may follow, as in wpsis:bca:")
+    console.print("rng_key: the method draws, from --seed. Words that may follow, as in wpdis:bca:")
     for words, names in options.items():
         console.print(f"  {', '.join(names)}: {words}", markup=False)
     console.print(

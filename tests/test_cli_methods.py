@@ -171,7 +171,7 @@ def test_a_belief_that_the_log_does_not_bear_exits_3(tmp_path, monkeypatch, caps
 
 
 def test_settings_are_read_as_what_the_method_takes(files, tmp_path, monkeypatch, capsys):
-    more = ["--method", "psis:bernstein", "--set", "reward-range=0,1", "--set", "max_weight=9.5"]
+    more = ["--method", "pdis:bernstein", "--set", "reward-range=0,1", "--set", "max_weight=9.5"]
     code, out = run(
         *arguments(files, "bandit", tmp_path / "out", *more),
         monkeypatch=monkeypatch, capsys=capsys,
@@ -193,7 +193,7 @@ def test_settings_are_read_as_what_the_method_takes(files, tmp_path, monkeypatch
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        (["--method", "wpis"], ["unknown method 'wpis'", "wpsis", "bayesdice methods"]),
+        (["--method", "wpis"], ["unknown method 'wpis'", "wpdis", "bayesdice methods"]),
         (["--method", "lstdq", "--score", "regret"], ["--score belongs", "gives none", "--by"]),
         (["--method", "lstdq", "-k", "2", "--risk", "mean"], ["--top, --risk belong to beliefs"]),
         (["--method", "coin_dice", "--budget", "2"], ["--budget", "only intervals"]),
@@ -255,11 +255,11 @@ def test_a_log_without_propensities_is_told_of_the_fitted_behavior(
     )
     shared = ["select", tmp_path / "bare.parquet", "-p", files / "frozenlake_candidates.parquet"]
     shared += ["--gamma", "0.9", "-o", tmp_path / "out", "--method"]
-    code, out = run(*shared, "wpsis", **how)
+    code, out = run(*shared, "wpdis", **how)
     assert code == 2
     assert "no column propensity" in out.err
-    assert "wpsis:fitted" in out.err
-    code, out = run(*shared, "wpsis:fitted", **how)
+    assert "wpdis:fitted" in out.err
+    code, out = run(*shared, "wpdis:fitted", **how)
     assert code == 0, out.err
 
 

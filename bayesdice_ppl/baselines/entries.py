@@ -65,7 +65,7 @@ METHODS: Final[Mapping[str, Entry]] = MappingProxyType(
             {"kind": "trajectory", "normalized": False},
             _WEIGHTED,
         ),
-        "psis": Entry(
+        "pdis": Entry(
             importance_sampling,
             "Rewards weighted by the ratio of the actions up to them.",
             {"kind": "per_step", "normalized": False},
@@ -77,9 +77,9 @@ METHODS: Final[Mapping[str, Entry]] = MappingProxyType(
             {"kind": "trajectory", "normalized": True},
             _WEIGHTED,
         ),
-        "wpsis": Entry(
+        "wpdis": Entry(
             importance_sampling,
-            "As psis, with weights that average one at each step.",
+            "As pdis, with weights that average one at each step.",
             {"kind": "per_step", "normalized": True},
             _WEIGHTED,
         ),

@@ -32,9 +32,9 @@ KINDS = ("per_step", "trajectory")
 
 _SHORT = {
     ("trajectory", False): "is",
-    ("per_step", False): "psis",
+    ("per_step", False): "pdis",
     ("trajectory", True): "wis",
-    ("per_step", True): "wpsis",
+    ("per_step", True): "wpdis",
 }
 
 
@@ -67,7 +67,7 @@ class ImportanceSampling:
 
     @property
     def short(self) -> str:
-        """Name for the command line, such as "wpsis:bca"."""
+        """Name for the command line, such as "wpdis:bca"."""
         whose = ":fitted" if self.behavior == "fitted" else ""
         short = _SHORT[self.kind, self.normalized]
         return f"{short}{interval_suffixes(self.interval)[1]}{whose}"

@@ -71,7 +71,7 @@ class Baseline(Protocol):
     name : str
         Name in tables.
     short : str
-        Name for `make` and `--method`, such as ``"wpsis:bca"``: `make` gives the method back.
+        Name for `make` and `--method`, such as ``"wpdis:bca"``: `make` gives the method back.
     needs : Needs
         What it asks of a log.
     gives : str

@@ -1,7 +1,7 @@
 """Every baseline by name: what `bayesdice select --method` and scripts ask for.
 
-A name is that of a method, such as ``wpsis``, and perhaps options after colons, as in
-``wpsis:bca:fitted``: an interval from per-trajectory estimates, or a fitted behavior policy.
+A name is that of a method, such as ``wpdis``, and perhaps options after colons, as in
+``wpdis:bca:fitted``: an interval from per-trajectory estimates, or a fitted behavior policy.
 Everything else is a setting.
 """
 
@@ -29,7 +29,7 @@ def make(name: str, **settings: Any) -> Baseline:
     Parameters
     ----------
     name
-        Such as ``"lstdq"`` or ``"wpsis:bca:fitted"``; `catalog` lists them. The `short` of what is
+        Such as ``"lstdq"`` or ``"wpdis:bca:fitted"``; `catalog` lists them. The `short` of what is
         made is the name again.
     **settings
         What the method's maker takes beside what the name says, such as ``renormalize=True``.
@@ -116,7 +116,7 @@ def describe_needs(needs: Needs) -> str:
 def _look_up(name: str) -> tuple[str, Entry, dict[str, Any]]:
     """Name, entry and the settings that the options stand for."""
     if not isinstance(name, str):
-        raise SettingsError(f"method: expected a name such as 'wpsis:bca', found {name!r}.")
+        raise SettingsError(f"method: expected a name such as 'wpdis:bca', found {name!r}.")
     base, *options = name.strip().lower().replace("-", "_").split(":")
     if base == BAYESDICE:
         raise SettingsError(

@@ -47,7 +47,7 @@ OF_INTERVALS = ("by", "level")
 
 MethodOption = Annotated[
     str,
-    typer.Option("--method", "-m", help="Another method, such as wpsis:bca: bayesdice methods."),
+    typer.Option("--method", "-m", help="Another method, such as wpdis:bca: bayesdice methods."),
 ]
 SetOption = Annotated[
     list[str] | None,

@@ -106,7 +106,7 @@ def test_gaussian_bandit_in_closed_form():
 def test_names_needs_and_gives():
     method = importance_sampling(interval="bca")
     assert isinstance(method, Baseline)
-    assert (method.name, method.short) == ("weighted per-step IS + bca", "wpsis:bca")
+    assert (method.name, method.short) == ("weighted per-step IS + bca", "wpdis:bca")
     assert method.needs.propensities
     assert method.needs.rng_key
     assert method.gives == "interval"
@@ -115,7 +115,7 @@ def test_names_needs_and_gives():
     assert plain.needs.labels
     assert not plain.needs.propensities
     assert plain.gives == "estimate"
-    assert importance_sampling(normalized=False).short == "psis"
+    assert importance_sampling(normalized=False).short == "pdis"
     assert importance_sampling("trajectory", interval="student").short == "wis:student"
 
 

@@ -62,16 +62,16 @@ def test_a_name_makes_the_method_that_bears_it(name):
 def test_names_are_every_combination_and_read_in_any_order():
     names = every_name()
     assert len(set(names)) == len(names)
-    assert sum(name.startswith("wpsis") for name in names) == 10
+    assert sum(name.startswith("wpdis") for name in names) == 10
     assert sum(name.startswith("mis") for name in names) == 5
     assert {"lagrangian_dice", "lagrangian_dice:dual_dice", "gen_dice", "mql"} <= set(names)
-    assert bd.baselines.make(" WPSIS:fitted:BCA ") == bd.baselines.importance_sampling(
+    assert bd.baselines.make(" WPDIS:fitted:BCA ") == bd.baselines.importance_sampling(
         interval="bca", behavior="fitted"
     )
 
 
 def test_settings_reach_the_method():
-    assert bd.baselines.make("psis:student", max_weight=4.0) == bd.baselines.importance_sampling(
+    assert bd.baselines.make("pdis:student", max_weight=4.0) == bd.baselines.importance_sampling(
         normalized=False, interval="student", max_weight=4.0
     )
     assert bd.baselines.make("lstdq", ridge=0.5, renormalize=True) == bd.baselines.lstdq(
@@ -96,8 +96,8 @@ def test_every_maker_that_is_public_has_a_name():
 @pytest.mark.parametrize(
     ("name", "settings", "words"),
     [
-        ("wpis", {}, ["unknown method 'wpis'", "wpsis", "bayesdice methods", "catalog()"]),
-        ("importance_sampling", {}, ["did you mean is, psis, wis, wpsis"]),
+        ("wpis", {}, ["unknown method 'wpis'", "wpdis", "bayesdice methods", "catalog()"]),
+        ("importance_sampling", {}, ["did you mean is, pdis, wis, wpdis"]),
         ("fitted_q_linear", {}, ["fqe, fqe_mlp"]),
         ("zzzz", {}, ["unknown method 'zzzz'. bayesdice methods"]),
         ("bayes_dice", {}, ["did you mean bayesdice"]),
@@ -108,8 +108,8 @@ def test_every_maker_that_is_public_has_a_name():
         ("wis:bca:student", {}, ["two options say what interval is"]),
         ("lstdq", {"rige": 1.0}, ["no setting 'rige'", "did you mean ridge", "renormalize"]),
         ("coin_dice", {"zzz": 1.0}, ["no setting 'zzz'. It has divergence, ridge"]),
-        ("psis", {"kind": "trajectory"}, ["kind is part of a method's name", "is, psis"]),
-        ("psis", {"interval": "bca"}, ["interval is part of a method's name", ":bca"]),
+        ("pdis", {"kind": "trajectory"}, ["kind is part of a method's name", "is, pdis"]),
+        ("pdis", {"interval": "bca"}, ["interval is part of a method's name", ":bca"]),
         ("lstdq", {"ridge": -1.0}, ["ridge", "at least 0"]),
         (7, {}, ["expected a name", "7"]),
     ],
@@ -249,8 +249,8 @@ def test_errors_name_the_candidate_or_nobody(worlds, plain):
             {"good": good, "never": unheard},
             gamma=0.0,
         )
-    with pytest.raises(LogsError, match="by name wpsis:fitted") as raised:
-        bd.baselines.estimate_all("wpsis", bandit, {"good": good}, gamma=0.0)
+    with pytest.raises(LogsError, match="by name wpdis:fitted") as raised:
+        bd.baselines.estimate_all("wpdis", bandit, {"good": good}, gamma=0.0)
     assert "good" not in str(raised.value)
     with pytest.raises(SettingsError, match="fitted_q_mlp draws: give rng_key"):
         bd.baselines.estimate_all("fqe_mlp", bandit, {"good": good}, gamma=0.0)
