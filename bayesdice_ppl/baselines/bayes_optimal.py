@@ -34,9 +34,13 @@ from bayesdice_ppl.losses import (
 METHOD = "bayes_optimal_ranking"
 MOST_RANKINGS = 100_000
 """Most rankings that are listed."""
-_LEVELS = (1e-12, 1e-6, 1e-3, 0.05, 0.5, 0.95, 1.0 - 1e-3, 1.0 - 1e-6, 1.0 - 1e-12)
+LEAST_PRIOR = 0.02
+"""Least parameter of the prior: below, too much of it lies under the smallest number there is."""
+_LEVELS = np.array((1e-12, 1e-6, 1e-3, 0.05, 0.5, 0.95, 1.0 - 1e-3, 1.0 - 1e-6, 1.0 - 1e-12))
 """Quantiles at which the integrals are broken up, so that no narrow posterior is missed."""
 _ROUNDING = 1e-12
+_NOTHING = 1e-16
+"""Probability that does not show beside 1."""
 _RANKED = (Accuracy, Correlation, Kendall, Ndcg, NormalizedRegret, Precision, Spearman)
 
 
@@ -94,17 +98,23 @@ def compare_arms(
     -----
     With F_j the distribution function of arm j's posterior, Beta(a + wins, b + pulls - wins)::
 
-        P(p_1 > p_2)      = int_0^1 F_2(F_1^-1(u)) du
+        P(p_1 > p_2)         = int_0^1 F_2(F_1^-1(u)) du
         E[max(p_1 - p_2, 0)] = int_0^1 (1 - F_1(t)) F_2(t) dt
 
-    by adaptive quadrature; both integrands lie in [0, 1].
+    by adaptive quadrature; both integrands lie in [0, 1]. Where p_1 is above 1/2 the first is taken
+    of 1 - p_1 and 1 - p_2: numbers near 1 have no room for the posterior of an arm that always paid
+    under a small prior. Under one below `LEAST_PRIOR` those near 0 have none either.
 
     Raises
     ------
     SettingsError
-        These are no counts of two arms, or the prior is none.
+        These are no counts of two arms, or the prior is none or below `LEAST_PRIOR`.
     """
     a, b = beta_prior(METHOD, prior)
+    if min(a, b) < LEAST_PRIOR:
+        raise SettingsError(
+            f"{METHOD}: prior: expected two numbers of at least {LEAST_PRIOR:g}, found {prior!r}."
+        )
     won, pulled = _counts(wins, "wins"), _counts(pulls, "pulls")
     if np.any(won > pulled):
         arm = int(np.argmax(won > pulled))
@@ -114,19 +124,15 @@ def compare_arms(
         )
     x = (a + won[0], b + pulled[0] - won[0])
     y = (a + won[1], b + pulled[1] - won[1])
-    levels = np.array(_LEVELS)
 
     def excesses(t: float) -> np.ndarray:
         return np.array([betaincc(*x, t) * betainc(*y, t), betainc(*x, t) * betaincc(*y, t)])
 
-    def better(u: float) -> float:
-        return float(betainc(*y, betaincinv(*x, u)))
-
-    at_y = betaincinv(*y, levels)
-    one, two = _integrate(excesses, np.r_[betaincinv(*x, levels), at_y]).tolist()
+    points = np.r_[betaincinv(*x, _LEVELS), betaincinv(*y, _LEVELS)]
+    one, two = _integrate(excesses, points, 1.0).tolist()
     if x == y:
         return ArmComparison(0.5, 0.5, one, one)
-    probability = float(_integrate(better, np.r_[levels, betainc(*x, at_y)]))
+    probability = _half(x, y, betainc) + _half(x[::-1], y[::-1], betaincc)
     return ArmComparison(probability, 1.0 - probability, one, two)
 
 
@@ -231,12 +237,21 @@ def bayes_optimal_ranking(
     return BayesOptimal(np.concatenate([best, rest]), float(least))
 
 
+def _half(x: tuple[float, float], y: tuple[float, float], tail: Callable[..., np.ndarray]) -> float:
+    """E[tail(p_1) 1(p_1 < 1/2)], with p_1 of parameters x and the tail that of parameters y."""
+    end = float(betainc(*x, 0.5))
+    if end < _NOTHING:
+        return 0.0
+    points = np.r_[_LEVELS, betainc(*x, betaincinv(*y, _LEVELS))]
+    return float(_integrate(lambda u: float(tail(*y, betaincinv(*x, u))), points, end))
+
+
 def _integrate(
-    integrand: Callable[[float], float | np.ndarray], points: np.ndarray
+    integrand: Callable[[float], float | np.ndarray], points: np.ndarray, end: float
 ) -> Float[np.ndarray, " *k"]:
-    inside = np.unique(points[(points > 0.0) & (points < 1.0)])
+    inside = np.unique(points[(points > 0.0) & (points < end)])
     result, _ = quad_vec(
-        integrand, 0.0, 1.0, epsabs=1e-14, epsrel=1e-10, norm="max", points=inside.tolist()
+        integrand, 0.0, end, epsabs=1e-14, epsrel=1e-10, norm="max", points=inside.tolist()
     )
     return np.asarray(result)
 

@@ -18,6 +18,7 @@ from bayesdice_ppl.baselines.bayesian_last_layer import (
     iterate_regression,
     start_features,
 )
+from bayesdice_ppl.baselines.beta_bandit import central
 from bayesdice_ppl.baselines.checks import even, positive, whole
 from bayesdice_ppl.baselines.fitted_q import NetworkSettings
 from bayesdice_ppl.baselines.interface import Estimate, Needs, check_question
@@ -110,9 +111,7 @@ class Bdqn:
             posterior, features, self.draws, np.random.default_rng(seed_sequence(key_draws))
         )
         value = prepared.center + scale * float((posterior.mean * features).sum())
-        tail = (1.0 - asked.level) / 2.0
-        lower, upper = np.quantile(drawn, [tail, 1.0 - tail])
-        return Estimate(float(value), float(lower), float(upper), drawn)
+        return Estimate(value, *central(drawn, asked.level), drawn)
 
 
 def frozen_network(

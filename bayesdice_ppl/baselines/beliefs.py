@@ -63,6 +63,21 @@ def lay_out_draws(found: Estimates) -> DataTree:
     return make_belief(groups, {"policy": list(found.names)}, attrs)
 
 
+def warn_of_support(found: Estimates) -> list[dict[str, Any]]:
+    """Say what the log cannot tell of the candidates, whatever the method makes of it.
+
+    Returns
+    -------
+    list of dict
+        `policy`, `reason` and `abstain` each, as in a belief's `support_warnings`; none for logs
+        of vectors, of which support is not measured here.
+    """
+    if found.logs.vector_states or found.logs.vector_actions:
+        return []
+    warnings: list[dict[str, Any]] = _support(found)[1]["support_warnings"]
+    return warnings
+
+
 def versions() -> dict[str, str]:
     """Versions of the library and of what the numbers depend on."""
     return {name: version(name) for name in ("bayesdice-ppl", "jax", "numpy", "scipy")}
@@ -99,4 +114,4 @@ def _support(found: Estimates) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     }
 
 
-__all__ = ["lay_out_draws", "versions"]
+__all__ = ["lay_out_draws", "versions", "warn_of_support"]

@@ -222,7 +222,7 @@ def central(draws: Float[np.ndarray, " S"], level: float) -> tuple[float, float]
     return float(lower), float(upper)
 
 
-def beta_prior(name: str, prior: Any) -> tuple[float, float]:
+def beta_prior(name: str, prior: Any, what: str = "prior") -> tuple[float, float]:
     """Refuse what is no pair of parameters of a Beta distribution.
 
     Raises
@@ -231,8 +231,8 @@ def beta_prior(name: str, prior: Any) -> tuple[float, float]:
         It is something else.
     """
     if not isinstance(prior, tuple | list) or len(prior) != 2:
-        raise SettingsError(f"{name}: prior: expected two numbers above 0, found {prior!r}.")
-    return positive(name, "prior", prior[0]), positive(name, "prior", prior[1])
+        raise SettingsError(f"{name}: {what}: expected two numbers above 0, found {prior!r}.")
+    return positive(name, what, prior[0]), positive(name, what, prior[1])
 
 
 def two_rewards(name: str, values: Any) -> tuple[float, float] | None:
@@ -273,7 +273,8 @@ def two_values(
         if len(found) == 2:
             return float(found[0]), float(found[1])
         held = f"only {found[0]:g}" if len(found) == 1 else f"{len(found)} values"
-        hint = "; state both with reward_values=(low, high)" if len(found) == 1 else ""
+        stating = "; state both with reward_values=(low, high), --set reward_values=low,high"
+        hint = stating if len(found) == 1 else ""
         raise LogsError(f"{name} needs rewards of two values, and the log's are {held}{hint}.")
     outside = ~np.isin(reward, stated)
     if outside.any():

@@ -18,12 +18,14 @@ from bayesdice_ppl.baselines.checks import one_of, positive, whole
 from bayesdice_ppl.baselines.dirichlet_rewards import Prior
 from bayesdice_ppl.baselines.dirichlet_worlds import Worlds, count_outcomes, draw_worlds
 from bayesdice_ppl.baselines.interface import Asked, Estimate, Needs, check_question
-from bayesdice_ppl.errors import LogsError
+from bayesdice_ppl.errors import LogsError, SettingsError
 from bayesdice_ppl.logs import Logs
 from bayesdice_ppl.policies import ContinuousPolicy, Policy
 
 METHOD = "dirichlet"
 REWARDS = ("outcome", "beta", "normal")
+MOST_PRIOR = 1000.0
+"""Largest prior: each pair of each world needs about 3.5 times as many sticks."""
 
 
 @final
@@ -140,7 +142,8 @@ def dirichlet_model(
     Parameters
     ----------
     prior
-        Number of transitions, above 0, that the prior of each state-action pair is worth.
+        Number of transitions that the prior of each state-action pair is worth, above 0 and at
+        most `MOST_PRIOR`, as each pair takes the more room the larger it is.
     reward
         ``"outcome"``: the reward is part of what a pair leads to, with the successor, so that their
         dependence counts. ``"beta"``: rewards of two values, with a Beta distribution of the
@@ -193,11 +196,16 @@ def dirichlet_model(
     SettingsError
         A setting is out of its range.
     """
+    strength = positive(METHOD, "prior", prior)
+    if strength > MOST_PRIOR:
+        raise SettingsError(
+            f"{METHOD}: prior: expected at most {MOST_PRIOR:g} transitions, found {prior!r}."
+        )
     return DirichletModel(
-        positive(METHOD, "prior", prior),
+        strength,
         one_of(METHOD, "reward", reward, REWARDS),
         whole(METHOD, "draws", draws),
-        beta_prior(METHOD, reward_prior),
+        beta_prior(METHOD, reward_prior, "reward_prior"),
         two_rewards(METHOD, reward_values),
     )
 

@@ -165,7 +165,8 @@ def estimate_all(
     Raises
     ------
     LogsError, PoliciesError, SettingsError
-        The input does not suit the method; where a candidate is at fault, its name comes first.
+        The input does not suit the method; what comes up while a candidate is asked for begins
+        with its name, though the log or a setting may be at fault.
     """
     chosen = make(method) if isinstance(method, str) else method
     if not isinstance(chosen, Baseline):

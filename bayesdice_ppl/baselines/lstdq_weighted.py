@@ -6,6 +6,7 @@ agree, are made once and every weighting is one product with them.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from typing import NamedTuple, final
 
@@ -20,6 +21,10 @@ from bayesdice_ppl.errors import LogsError
 
 ENTRIES = 1 << 23
 """Numbers in the largest array of one batch."""
+_SINGULAR = (
+    "lstdq_bootstrap: at some weights of the log the equation has no single solution. Use a larger "
+    "ridge, or gamma < 1."
+)
 
 
 @final
@@ -171,10 +176,7 @@ def _solve(
     try:
         return scale * np.linalg.solve(matrix, right)[:, k, 0]
     except np.linalg.LinAlgError as cause:
-        raise LogsError(
-            "lstdq_bootstrap: at some weights of the log the equation has no single solution. Use "
-            "a larger ridge, or gamma < 1."
-        ) from cause
+        raise LogsError(_SINGULAR) from cause
 
 
 def _sparse_value(
@@ -182,7 +184,14 @@ def _sparse_value(
 ) -> float:
     start_weight = _start_weights(rows, units, weights[None])[0]
     system = build_system(rows, weights[units.of_row] / rows.step.n, start_weight, ridge)
-    return float(system.scale * scipy.sparse.linalg.spsolve(system.matrix, system.right)[-1])
+    with warnings.catch_warnings():
+        # SciPy warns, and gives what is not a number.
+        warnings.simplefilter("error", scipy.sparse.linalg.MatrixRankWarning)
+        try:
+            solution = scipy.sparse.linalg.spsolve(system.matrix, system.right)
+        except scipy.sparse.linalg.MatrixRankWarning as cause:
+            raise LogsError(_SINGULAR) from cause
+    return float(system.scale * solution[-1])
 
 
 def _sum(

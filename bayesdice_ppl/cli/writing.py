@@ -117,7 +117,7 @@ def estimate_and_write(
 ) -> None:
     """Put the candidates in order by a method's estimates, and write everything to a folder."""
     from bayesdice_ppl import plots
-    from bayesdice_ppl.baselines.beliefs import versions
+    from bayesdice_ppl.baselines.beliefs import versions, warn_of_support
     from bayesdice_ppl.console import make_console, show_estimates, show_logs
     from bayesdice_ppl.diagnostics import logged_value
     from bayesdice_ppl.outputs import staged_folder, write_json
@@ -129,6 +129,7 @@ def estimate_and_write(
         order = found.order(by)
         place = {name: row for row, name in enumerate(found.names)}
         table = found.table[[place[name] for name in order]]
+        warnings = warn_of_support(found)
         restart = found.on_termination == "restart"
         logged = logged_value(logs, found.gamma, restart=restart)
         content = {
@@ -137,6 +138,7 @@ def estimate_and_write(
             "method": method.short,
             "table": table.to_dicts(),
             "logged_value": logged.value,
+            "support_warnings": warnings,
             "source": source,
             "settings": found.settings,
             "versions": versions(),
@@ -144,15 +146,19 @@ def estimate_and_write(
         }
         write_json(content, scratch / RANKING_FILE)
         table.write_csv(scratch / ESTIMATES_FILE)
+        intervals = _intervals(table)
         figure = plots.estimates(
             order,
             table["value"].to_list(),
-            _intervals(table),
-            caption=method.name + (f", {found.level:.0%} intervals" if _intervals(table) else ""),
+            intervals,
+            caption=method.name + (f", {100 * found.level:g}% intervals" if intervals else ""),
             logged=logged.value,
         )
         plots.save(figure, scratch / ESTIMATES_FIGURE_FILE)
     show_estimates(console, found, order, by, logged)
+    # A candidate that the log says nothing of has some value all the same, often 0.
+    for warning in warnings:
+        console.print(f"Warning: {warning['policy']}: {warning['reason']}", markup=False)
     written = ", ".join((RANKING_FILE, ESTIMATES_FILE, ESTIMATES_FIGURE_FILE))
     console.print(f"Wrote {written} to {output}.", markup=False, soft_wrap=True)
 
