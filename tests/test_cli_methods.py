@@ -170,6 +170,29 @@ def test_a_belief_that_the_log_does_not_bear_exits_3(tmp_path, monkeypatch, caps
     assert (tmp_path / "out" / "belief.nc").exists()
 
 
+def test_a_candidate_that_the_log_says_nothing_of_is_warned_about(tmp_path, monkeypatch, capsys):
+    # Every reward is a cost, so that an estimate of 0 for want of data is the highest.
+    pl.DataFrame(
+        {"state": [0] * 120, "action": [0, 1] * 60, "reward": [-1.0, -2.0, -3.0] * 40}
+    ).write_csv(tmp_path / "log.csv")
+    pl.DataFrame(
+        {"policy": ["known", "[b]new[/b]"], "state": [0] * 2, "action": [0, 2], "prob": [1.0] * 2}
+    ).write_csv(tmp_path / "policies.csv")
+    code, out = run(
+        *["select", tmp_path / "log.csv", "-p", tmp_path / "policies.csv", "--gamma", "0"],
+        *["--method", "lstdq", "-o", tmp_path / "out", "--actions", "0,1,2"],
+        monkeypatch=monkeypatch,
+        capsys=capsys,
+    )
+    assert code == 0, out.err
+    said = " ".join(out.out.split())
+    assert "Warning: [b]new[/b]: reaches states in which the log has none of its actions" in said
+    assert "Warning: known" not in said
+    ranking = json.loads((tmp_path / "out" / "ranking.json").read_text())
+    assert {each["policy"] for each in ranking["support_warnings"]} == {"[b]new[/b]"}
+    assert any(each["abstain"] for each in ranking["support_warnings"])
+
+
 def test_settings_are_read_as_what_the_method_takes(files, tmp_path, monkeypatch, capsys):
     more = ["--method", "pdis:bernstein", "--set", "reward-range=0,1", "--set", "max_weight=9.5"]
     code, out = run(

@@ -243,6 +243,8 @@ def _half(x: tuple[float, float], y: tuple[float, float], tail: Callable[..., np
     if end < _NOTHING:
         return 0.0
     points = np.r_[_LEVELS, betainc(*x, betaincinv(*y, _LEVELS))]
+    # Far below the least level there is nothing to find, and SciPy's inverse may not be a number.
+    points = points[points >= _LEVELS[0]]
     return float(_integrate(lambda u: float(tail(*y, betaincinv(*x, u))), points, end))
 
 

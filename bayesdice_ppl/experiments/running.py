@@ -7,12 +7,7 @@ under way and no more, and the same command takes it up where it stopped.
 from __future__ import annotations
 
 import json
-import multiprocessing
-import os
-import signal
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, final
@@ -22,14 +17,13 @@ import polars as pl
 from bayesdice_ppl.errors import BayesDiceError, OutputError, SettingsError
 from bayesdice_ppl.experiments.cells import Cell, deal
 from bayesdice_ppl.experiments.experiment import Experiment
+from bayesdice_ppl.experiments.processes import run_in_processes
 from bayesdice_ppl.experiments.tables import as_markdown, package_versions, provenance
 from bayesdice_ppl.outputs import staged_file, write_json
 
-RUN_FILE, PARTS, COMPILED = "run.json", "parts", "compiled"
+RUN_FILE, PARTS = "run.json", "parts"
 CHUNKS = 40
 """Into how many chunks the trials of a cell are cut, at most."""
-
-_ONE_THREAD = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 @final
@@ -121,10 +115,6 @@ class _Job:
         return self.chunk
 
 
-def _run(job: _Job) -> Chunk:
-    return job()
-
-
 def reproduce(
     experiment: Experiment,
     folder: Path,
@@ -175,9 +165,7 @@ def reproduce(
     report = on_progress or (lambda progress: None)
     report(Progress(done, total, ""))
     jobs = [_Job(experiment, chunk, seed, folder) for chunk in missing]
-    for chunk in (
-        map(_run, jobs) if workers == 0 else _in_processes(jobs, workers, folder / COMPILED)
-    ):
+    for chunk in run_in_processes(jobs, workers) if workers else (job() for job in jobs):
         done += chunk.size
         report(Progress(done, total, chunk.cell.name))
     return _write(experiment, folder, chunks, command)
@@ -233,58 +221,6 @@ def check_run(experiment: Experiment, folder: Path, seed: int) -> None:
     except OSError as cause:
         raise OutputError(f"{folder}: cannot be made: {cause.strerror}") from cause
     write_json(asked, record)
-
-
-def _in_processes(jobs: Sequence[_Job], workers: int, compiled: Path) -> Iterator[Chunk]:
-    """Run jobs in processes of one thread each, and give chunks as they are done."""
-    if not jobs:
-        return
-    with _for_processes(compiled):
-        # A fresh interpreter each: a fork of one that has run JAX may hang.
-        pool = ProcessPoolExecutor(
-            min(workers, len(jobs)),
-            mp_context=multiprocessing.get_context("spawn"),
-            initializer=_leave_interrupts,
-        )
-        try:
-            running: set[Future[Chunk]] = {pool.submit(_run, job) for job in jobs}
-            while running:
-                finished, running = wait(running, return_when=FIRST_COMPLETED)
-                for future in finished:
-                    yield future.result()
-        except BaseException:
-            # An error, an interruption or a consumer that stops: chunks under way are given up.
-            pool.shutdown(wait=False, cancel_futures=True)
-            for process in multiprocessing.active_children():
-                process.terminate()
-            raise
-        pool.shutdown()
-
-
-def _leave_interrupts() -> None:
-    """Let the parent alone answer an interruption, which reaches all processes of a terminal."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-
-@contextmanager
-def _for_processes(compiled: Path) -> Iterator[None]:
-    """Let processes started in the block use one core each, and share what they compile."""
-    before = dict(os.environ)
-    try:
-        for name in _ONE_THREAD:
-            os.environ[name] = "1"
-        flags = os.environ.get("XLA_FLAGS", "")
-        os.environ["XLA_FLAGS"] = f"{flags} --xla_cpu_multi_thread_eigen=false".strip()
-        os.environ.setdefault("JAX_PLATFORMS", "cpu")
-        # Logs differ in shape, and each shape is compiled: by one of them, and once.
-        os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(compiled.absolute()))
-        os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
-        os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
-        yield
-    finally:
-        for name in set(os.environ) - set(before):
-            del os.environ[name]
-        os.environ.update(before)
 
 
 def read_rows(folder: Path, chunks: Sequence[Chunk]) -> pl.DataFrame:

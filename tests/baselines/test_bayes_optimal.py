@@ -5,9 +5,11 @@ from math import exp, lgamma
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from bayesdice_ppl import risk, scores
 from bayesdice_ppl.baselines.bayes_optimal import (
+    ArmComparison,
     bayes_optimal_ranking,
     compare_arms,
     expected_losses,
@@ -65,7 +67,13 @@ def greater(a, b, c, d):
 
 @pytest.mark.parametrize(
     ("wins", "pulls"),
-    [((3, 5), (10, 10)), ((0, 7), (0, 9)), ((600, 40), (2000, 100)), ((1, 30), (2, 40))],
+    [
+        ((3, 5), (10, 10)),
+        ((0, 7), (0, 9)),
+        ((600, 40), (2000, 100)),
+        ((1, 30), (2, 40)),
+        ((2, 2), (5, 5)),
+    ],
 )
 def test_closed_form_for_whole_counts(wins, pulls):
     a, c = (1 + w for w in wins)
@@ -90,7 +98,27 @@ def test_real_parameters_against_draws():
         assert abs(exact - np.mean(sample)) < 4.5 * np.std(sample) / np.sqrt(n)
 
 
-@pytest.mark.parametrize("priors", [(0.01, 0.01), (1.0, 1.0), (50.0, 3.0)])
+@pytest.mark.parametrize(("wins", "pulls"), [((3, 4), (3, 4)), ((0, 0), (1, 0)), ((5, 0), (5, 2))])
+@pytest.mark.parametrize("prior", [(0.02, 0.02), (0.05, 0.3)])
+def test_arms_that_always_or_never_paid_under_a_small_prior(wins, pulls, prior):
+    # Log odds of Beta variables from gamma ones of log G(a + 1) + log(U) / a, which never underflow.
+    rng, n, (a, b) = np.random.default_rng(2), 200_000, prior
+    found = compare_arms(wins, pulls, prior)
+    first, second = (
+        sum(
+            sign * (np.log(rng.standard_gamma(c + 1, n)) - rng.standard_exponential(n) / c)
+            for sign, c in ((1, a + w), (-1, b + m - w))
+        )
+        for w, m in zip(wins, pulls, strict=True)
+    )
+    odds = first - second
+    sample = np.mean(odds > 0)
+    assert abs(found.first_better - sample) < 4.5 * np.sqrt(sample * (1 - sample) / n)
+    mirrored = compare_arms(wins[::-1], pulls[::-1], prior)
+    assert found.first_better + mirrored.first_better == pytest.approx(1.0, abs=1e-10)
+
+
+@pytest.mark.parametrize("priors", [(0.02, 0.02), (1.0, 1.0), (50.0, 3.0)])
 def test_arms_with_the_same_data(priors):
     found = compare_arms((2, 2), (5, 5), priors)
     assert found[:2] == (0.5, 0.5)
@@ -120,6 +148,46 @@ def test_monte_carlo_and_brute_force(score, plain, k, wins, pulls):
     assert exact[at] == pytest.approx(exact.min(), abs=1e-12)
     # By the draws alone no ranking is better, as far as they can tell.
     assert means[at] <= means.min() + 4.5 * (errors[at] + errors[np.argmin(means)]) + 1e-12
+
+
+def plain_normalized_regret(order, ranking, values, k):
+    return plain_regret(order, ranking, values, k) / (max(values) - min(values))
+
+
+def plain_ndcg(order, ranking, values, k):
+    def gained(listed):
+        return sum((values[j] - min(values)) / np.log2(2 + i) for i, j in enumerate(listed[:k]))
+
+    return 1.0 - gained(ranking) / gained(order)
+
+
+def plain_spearman(order, ranking, values, k):
+    return 1.0 - stats.spearmanr([list(ranking).index(j) for j in order], range(4)).statistic
+
+
+def plain_kendall(order, ranking, values, k):
+    return 1.0 - stats.kendalltau([list(ranking).index(j) for j in order], range(4)).statistic
+
+
+@pytest.mark.parametrize(
+    ("score", "plain", "k"),
+    [
+        *CASES,
+        (scores.normalized_regret(1), plain_normalized_regret, 1),
+        (scores.ndcg(3), plain_ndcg, 3),
+        (scores.spearman(), plain_spearman, 4),
+        (scores.kendall(), plain_kendall, 4),
+    ],
+)
+@pytest.mark.parametrize(("first", "second"), [(0.8, 0.3), (0.15, 0.6)])
+def test_arms_that_are_known_have_the_losses_of_the_values(score, plain, k, first, second):
+    values = PROBABILITIES * first + (1.0 - PROBABILITIES) * second
+    order = sorted(range(4), key=lambda j: -values[j])
+    up, gap = float(first > second), first - second
+    known = ArmComparison(up, 1.0 - up, max(gap, 0.0), max(-gap, 0.0))
+    exact = [plain(order, ranking.tolist(), values, k) for ranking in RANKINGS]
+    found = expected_losses(known, PROBABILITIES, score, RANKINGS)
+    np.testing.assert_allclose(found, exact, rtol=0, atol=1e-12)
 
 
 def test_the_extremes_are_never_regretted():
@@ -174,5 +242,7 @@ def test_what_does_not_suit_is_refused():
         compare_arms((11, 5), (10, 10))
     with pytest.raises(SettingsError, match="two arms"):
         compare_arms((1, 5, 3), (10, 10, 4))
+    with pytest.raises(SettingsError, match=r"prior: expected two numbers of at least 0\.02"):
+        compare_arms((3, 5), (10, 10), (0.01, 1.0))
     with pytest.raises(SettingsError, match="probabilities"):
         bayes_optimal_ranking((3, 5), (10, 10), np.array([0.5, 1.5]), scores.regret(1))

@@ -109,6 +109,26 @@ def test_coverage_under_the_prior():
     assert abs(inside / trials - 0.8) < 4.5 * np.sqrt(0.8 * 0.2 / trials)
 
 
+def test_episodes_of_several_steps():
+    # Every row counts for its arm, and of the contexts the first of each episode alone.
+    rows = {
+        "episode_id": [0, 0, 0, 1, 1, 2],
+        "step": [0, 1, 2, 0, 1, 0],
+        "state": [0, 1, 1, 0, 0, 1],
+        "action": [0, 0, 1, 0, 1, 1],
+        "reward": [1.0, 1.0, 0.0, 0.0, 1.0, 0.0],
+    }
+    moments = beta_bandit().moments(
+        Logs.from_dataframe(pl.DataFrame(rows)), TabularPolicy([[0.5, 0.5], [0.2, 0.8]])
+    )
+    arms = [[stats.beta(2, 2), stats.beta(2, 1)], [stats.beta(2, 1), stats.beta(1, 3)]]
+    weight = np.array([[2 / 3 * 0.5, 2 / 3 * 0.5], [1 / 3 * 0.2, 1 / 3 * 0.8]])
+    mean = sum(weight[s, a] * arms[s][a].mean() for s in (0, 1) for a in (0, 1))
+    variance = sum(weight[s, a] ** 2 * arms[s][a].var() for s in (0, 1) for a in (0, 1))
+    assert moments.mean == pytest.approx(mean, rel=1e-12)
+    assert moments.sd == pytest.approx(np.sqrt(variance), rel=1e-12)
+
+
 def test_one_reward_in_the_log():
     logs, policy = bandit_log([(0, 0, 0, 5)], actions=[0]), TabularPolicy([[1.0]])
     with pytest.raises(LogsError, match=r"only 1; state both with reward_values"):

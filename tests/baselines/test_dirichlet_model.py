@@ -297,6 +297,25 @@ def test_the_action_space_does_not_change_the_worlds(plain):
     assert np.allclose(*draws, rtol=1e-12)
 
 
+def test_a_row_that_leads_nowhere_is_left_out_with_its_step():
+    # At the second step one episode terminates and one successor is not known: none of it counts.
+    full = [
+        (e, t, (e + t) % 2, e % 2, float(e), (e + t + 1) % 2, e == 1 and t == 1)
+        for e in range(4)
+        for t in (0, 1)
+    ]
+    gap = [(*row[:5], -1 if row[:2] == (2, 1) else row[5], row[6]) for row in full]
+    policy = TabularPolicy([[0.3, 0.7], [0.6, 0.4]])
+    with_gap, shorter, whole = (
+        dirichlet_model(draws=20)
+        .estimate(make_logs(rows, 2, 2), policy, gamma=0.9, rng_key=KEY)
+        .draws
+        for rows in (gap, [row for row in full if row[1] == 0], full)
+    )
+    np.testing.assert_array_equal(with_gap, shorter)
+    assert not np.allclose(whole, shorter)
+
+
 def test_what_does_not_suit_is_refused():
     logs, policy = exhaustive_logs(), POLICY
     with pytest.raises(SettingsError, match="rng_key"):
@@ -308,10 +327,11 @@ def test_what_does_not_suit_is_refused():
 @pytest.mark.parametrize(
     ("settings", "word"),
     [
-        ({"prior": 0.0}, "prior"),
+        ({"prior": 0.0}, "prior: expected a number above 0"),
+        ({"prior": 1e9}, "prior: expected at most 1000"),
         ({"reward": "gamma"}, "reward"),
         ({"draws": 1.5}, "draws"),
-        ({"reward_prior": (1.0, -1.0)}, "prior"),
+        ({"reward_prior": (1.0, -1.0)}, "reward_prior: expected a number above 0"),
         ({"reward_values": (1.0, np.inf)}, "reward_values"),
     ],
 )

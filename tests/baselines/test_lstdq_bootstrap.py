@@ -94,6 +94,37 @@ def test_rows_are_repeated_in_a_bandit(chosen):
         assert value == pytest.approx(exact.value, rel=1e-8)
 
 
+@pytest.mark.parametrize("chosen", [None, table_features(2)], ids=["labels", "features"])
+def test_rows_of_a_bandits_long_episodes_have_weights_of_their_own(chosen):
+    # Two episodes, of three rows and of two; their contexts have the weights of rows 0 and 3.
+    rows = [(0, 0, 0, 0), (0, 1, 1, 0), (0, 2, 0, 1), (1, 0, 1, 1), (1, 1, 1, 0)]
+    rewards, weights = np.array([1.0, 2.0, 5.0, -1.0, 4.0]), np.array([0.4, 1.3, 0.9, 1.5, 0.9])
+    logs = make_logs([(*row, r, 0, False) for row, r in zip(rows, rewards, strict=True)], 2, 2)
+    target = np.array([[0.3, 0.7], [0.6, 0.4]])
+    if chosen is None:
+        q = np.zeros((2, 2))
+        for pair in ((0, 0), (0, 1), (1, 0), (1, 1)):
+            here = np.array([row[2:] == pair for row in rows])
+            q[pair] = np.average(rewards[here], weights=weights[here])
+    else:
+        phi = np.random.default_rng(0).normal(size=(2, 2, 3))  # those of table_features
+        root = np.sqrt(weights)
+        design = np.array([phi[row[2:]] for row in rows]) * root[:, None]
+        q = phi @ np.linalg.lstsq(design, rewards * root)[0]
+    exact = np.average((target * q).sum(axis=1), weights=weights[[0, 3]])
+    found = weighted(logs, TabularPolicy(target), 0.0, "restart", [weights], chosen=chosen)
+    assert found[0] == pytest.approx(exact, rel=1e-10)
+
+
+@pytest.mark.parametrize("most_dense", [1200, 1])
+def test_parts_that_do_not_reach_each_other_have_no_one_average(monkeypatch, most_dense):
+    monkeypatch.setattr(lstdq_weighted, "DENSE_STATES", most_dense)
+    monkeypatch.setattr("bayesdice_ppl.baselines.bellman.DENSE_STATES", most_dense)
+    logs = make_logs([(s, 0, s, 0, float(s), s, False) for s in (0, 1)], 2, 1)
+    with pytest.raises(LogsError, match="no single solution"):
+        weighted(logs, TabularPolicy([[1.0], [1.0]]), 1.0, "restart", [[1.0, 1.0]])
+
+
 @pytest.mark.parametrize(("gamma", "termination"), SETTINGS)
 def test_many_states_are_solved_one_by_one(plain, monkeypatch, gamma, termination):
     logs, policy = plain.log(5), plain.policies(5, 1)["p0"]

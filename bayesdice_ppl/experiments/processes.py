@@ -1,0 +1,116 @@
+"""Jobs in processes of one thread each: results as they come, and no loss with a lost process.
+
+Two processes of one thread are faster at many small fits than one of two threads. A process that
+ends abruptly, by lack of memory say, takes down its pool; what the pool had left is given to a new
+one.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from typing import Any
+
+from bayesdice_ppl.errors import SettingsError
+
+MOST_LOSSES = 3
+"""Pools in a row that may be lost before any job of theirs is done."""
+
+_ONE_THREAD = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+def run_in_processes[T](jobs: Sequence[Callable[[], T]], workers: int) -> Iterator[T]:
+    """Run jobs, and give their results as they are done.
+
+    Parameters
+    ----------
+    jobs
+        What to run; each can be sent to another process, and run again if its process is lost.
+    workers
+        Number of processes, at least 1.
+
+    Yields
+    ------
+    T
+        Results, in no order.
+
+    Raises
+    ------
+    SettingsError
+        Processes end abruptly, one after another.
+    """
+    left = list(jobs)
+    losses = 0
+    with _one_thread_each():
+        while left:
+            try:
+                for job, result in _pool(left, workers):
+                    left.remove(job)
+                    losses = 0
+                    yield result
+            except BrokenProcessPool as cause:
+                losses += 1
+                if losses == MOST_LOSSES:
+                    raise SettingsError(
+                        f"workers: {losses} times in a row a process ended abruptly, which lack of "
+                        "memory can do; use fewer, or fewer worlds at once."
+                    ) from cause
+
+
+def _pool[T](jobs: Sequence[Callable[[], T]], workers: int) -> Iterator[tuple[Callable[[], T], T]]:
+    """Run jobs in one pool, and give each with its result."""
+    # A fresh interpreter each: a fork of one that has run JAX may hang.
+    pool = ProcessPoolExecutor(
+        min(workers, len(jobs)),
+        mp_context=multiprocessing.get_context("spawn"),
+        initializer=_leave_interrupts,
+    )
+    others = set(multiprocessing.active_children())
+    mine: set[Any] = set()
+    try:
+        of_future: dict[Future[T], Callable[[], T]] = {pool.submit(_call, job): job for job in jobs}
+        mine = set(multiprocessing.active_children()) - others
+        running = set(of_future)
+        while running:
+            finished, running = wait(running, return_when=FIRST_COMPLETED)
+            for future in finished:
+                yield of_future[future], future.result()
+    except BaseException:
+        # An error, an interruption or a consumer that stops: jobs under way are given up.
+        pool.shutdown(wait=False, cancel_futures=True)
+        for process in mine:
+            process.terminate()
+        raise
+    pool.shutdown()
+
+
+def _call[T](job: Callable[[], T]) -> T:
+    return job()
+
+
+def _leave_interrupts() -> None:
+    """Let the parent alone answer an interruption, which reaches all processes of a terminal."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+@contextmanager
+def _one_thread_each() -> Iterator[None]:
+    """Let processes started in the block use one core each, and no accelerator."""
+    before = dict(os.environ)
+    try:
+        for name in _ONE_THREAD:
+            os.environ[name] = "1"
+        flags = os.environ.get("XLA_FLAGS", "")
+        os.environ["XLA_FLAGS"] = f"{flags} --xla_cpu_multi_thread_eigen=false".strip()
+        os.environ.setdefault("JAX_PLATFORMS", "cpu")
+        os.environ.setdefault("MPLBACKEND", "Agg")
+        yield
+    finally:
+        for name in set(os.environ) - set(before):
+            del os.environ[name]
+        os.environ.update(before)
