@@ -1,7 +1,7 @@
-"""BayesDICE's draws for one log: what `bayesdice_ppl.fit` draws, without the belief around them.
+"""BayesDICE's draws for one log: those of the belief that `bayesdice_ppl.fit` makes of it.
 
 A belief carries its settings, warnings and diagnostics, which take longer to lay out than a small
-fit takes. Thousands of trials need the draws alone, and a test holds these against `fit`'s own.
+fit takes. Thousands of trials need the draws alone.
 """
 
 from __future__ import annotations
@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, PRNGKeyArray
 
-from bayesdice_ppl.experiments.wide import draw_belief, value_belief
+from bayesdice_ppl.experiments.value_beliefs import draw_belief, value_belief
 from bayesdice_ppl.inference import draw, make_settings, prepare, solve, split_key
-from bayesdice_ppl.inference.gain import WIDE
 from bayesdice_ppl.logs import Logs
 from bayesdice_ppl.policies import ContinuousPolicy, Policy
 from bayesdice_ppl.preparation import default_features, gather
@@ -28,9 +27,9 @@ def draw_values(
     gamma: float,
     rng_key: PRNGKeyArray,
     draws: int,
-    **given: Any,
+    preset: str | None = None,
 ) -> Float[np.ndarray, "S N"]:
-    """Draw the candidates' values from the belief that a log makes.
+    """Draw the candidates' values from the belief that a log makes, in closed form.
 
     Parameters
     ----------
@@ -38,30 +37,25 @@ def draw_values(
         As for `bayesdice_ppl.fit`.
     draws
         S.
-    **given
-        Any other setting of `bayesdice_ppl.fit`; the closed form unless ``inference`` is given.
+    preset
+        None for the library's defaults, or ``"paper"``.
 
     Returns
     -------
     array
-        Shape (S, N), in reward per step: those that ``posterior/value`` would hold. With more than
-        `bayesdice_ppl.inference.gain.WIDE` logged pairs and no settings of their own they are
-        other draws from the same belief, which take a third of the time.
+        Shape (S, N), in reward per step. Of vectors those that ``posterior/value`` would hold; of
+        labels other draws from the same belief, by `bayesdice_ppl.experiments.value_beliefs`.
 
     Raises
     ------
     LogsError, PoliciesError, SettingsError
         As `bayesdice_ppl.fit`.
     """
-    settings = make_settings(
-        gamma=gamma,
-        draws=draws,
-        features=default_features(logs),
-        **{"inference": "exact", **given},
-    )
+    choices: dict[str, Any] = {"features": default_features(logs), "preset": preset}
+    settings = make_settings(gamma=gamma, draws=draws, inference="exact", **choices)
     gathered = gather(logs, policies, settings, rng_key)
     keys = split_key(rng_key)
-    if settings.tabular and not given and len(gathered.pairs.state) > WIDE:
+    if settings.tabular:
         belief = value_belief(gathered.cells, gathered.candidates, settings)
         return draw_belief(belief, draws, keys[1])
     prepared = Prepared(gathered, prepare(gathered.cells, gathered.candidates, settings))

@@ -118,7 +118,8 @@ def exact_value(
         moments.prior_mean,
         moments.prior_scale,
     )
-    return ValuePosterior(found.mean, jnp.sqrt(found.variance))
+    # Where nothing varies, rounding may leave the variance below 0.
+    return ValuePosterior(found.mean, jnp.sqrt(jnp.maximum(found.variance, 0.0)))
 
 
 def with_implied_value(

@@ -101,7 +101,7 @@ def test_real_parameters_against_draws():
 @pytest.mark.parametrize(("wins", "pulls"), [((3, 4), (3, 4)), ((0, 0), (1, 0)), ((5, 0), (5, 2))])
 @pytest.mark.parametrize("prior", [(0.02, 0.02), (0.05, 0.3)])
 def test_arms_that_always_or_never_paid_under_a_small_prior(wins, pulls, prior):
-    # Log odds of Beta variables from gamma ones of log G(a + 1) + log(U) / a, which never underflow.
+    # Log odds of Beta variables from gamma ones, log G(a + 1) + log(U) / a, which never underflow.
     rng, n, (a, b) = np.random.default_rng(2), 200_000, prior
     found = compare_arms(wins, pulls, prior)
     first, second = (
@@ -113,7 +113,8 @@ def test_arms_that_always_or_never_paid_under_a_small_prior(wins, pulls, prior):
     )
     odds = first - second
     sample = np.mean(odds > 0)
-    assert abs(found.first_better - sample) < 4.5 * np.sqrt(sample * (1 - sample) / n)
+    error = np.sqrt(found.first_better * found.second_better / n)
+    assert abs(found.first_better - sample) < 4.5 * error
     mirrored = compare_arms(wins[::-1], pulls[::-1], prior)
     assert found.first_better + mirrored.first_better == pytest.approx(1.0, abs=1e-10)
 

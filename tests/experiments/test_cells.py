@@ -1,14 +1,9 @@
 import jax
 import numpy as np
 import pytest
-import scipy.stats
 
 import bayesdice_ppl as bd
-from bayesdice_ppl.experiments.believing import draw_values
 from bayesdice_ppl.experiments.cells import PRIOR_BANDIT, Cell, deal
-from bayesdice_ppl.experiments.wide import ValueBelief, draw_belief, value_belief
-from bayesdice_ppl.inference import make_settings
-from bayesdice_ppl.preparation import gather
 
 
 def rows(trial):
@@ -56,51 +51,6 @@ def test_every_trial_of_garnet_is_another_world():
     assert not np.allclose(first.truth, second.truth)
 
 
-def test_draws_are_those_of_fit():
-    trial = deal(Cell("frozenlake", 0.5, 10, 50, 1), 0, 0)
-    settings = {"gamma": trial.gamma, "rng_key": trial.rng_key, "draws": 200}
-    belief = bd.fit(trial.logs, trial.candidates, inference="exact", **settings)
-    drawn = draw_values(trial.logs, trial.candidates, **settings)
-    assert np.array_equal(belief["posterior/value"].to_numpy()[0], drawn)
-    paper = bd.fit(trial.logs, trial.candidates, inference="exact", preset="paper", **settings)
-    drawn = draw_values(trial.logs, trial.candidates, preset="paper", **settings)
-    assert np.array_equal(paper["posterior/value"].to_numpy()[0], drawn)
-
-
 def test_an_unknown_world_is_refused():
     with pytest.raises(bd.errors.SettingsError, match="world"):
         deal(Cell("atlantis", 0.5, 2, 5, 2), 0, 0)
-
-
-def test_values_of_a_wide_belief_are_those_of_the_fit():
-    trial = deal(Cell("frozenlake", 0.5, 10, 50, 1), 0, 0)
-    belief = bd.fit(
-        trial.logs, trial.candidates, inference="exact", gamma=0.99, rng_key=trial.rng_key, draws=50
-    )
-    settings = make_settings(gamma=0.99, inference="exact")
-    gathered = gather(trial.logs, trial.candidates, settings)
-    found = value_belief(gathered.cells, gathered.candidates, settings)
-    known = belief["constant_data"]
-    assert found.mean == pytest.approx(known["guide_mean"].to_numpy(), rel=1e-8)
-    assert found.sd == pytest.approx(known["guide_sd"].to_numpy(), rel=1e-8)
-    df = known["degrees_of_freedom"].to_numpy()
-    assert found.degrees_of_freedom == pytest.approx(df, rel=1e-8)
-    assert found.correlation == pytest.approx(known["correlation"].to_numpy(), abs=1e-8)
-
-
-def test_draws_of_a_wide_belief_have_its_moments():
-    correlation = np.array([[1.0, 0.8], [0.8, 1.0]])
-    belief = ValueBelief(
-        np.array([1.0, -2.0]), np.array([0.5, 3.0]), np.array([8.0, np.inf]), correlation
-    )
-    drawn = draw_belief(belief, 20_000, jax.random.key(0))
-    # A Student t with 8 degrees of freedom has variance 8 / 6.
-    sd = np.array([0.5 * np.sqrt(8 / 6), 3.0])
-    assert np.all(np.abs(drawn.mean(axis=0) - belief.mean) < 4.5 * sd / np.sqrt(20_000))
-    # Kurtosis 4.5 gives the variance a standard error of sqrt(3.5 / S).
-    assert np.all(
-        np.abs(drawn.var(axis=0) / sd**2 - 1.0) < 4.5 * np.sqrt([3.5 / 20_000, 2 / 20_000])
-    )
-    ranks = scipy.stats.spearmanr(drawn).statistic
-    # Of a Gaussian copula: (6 / pi) arcsin(r / 2).
-    assert abs(ranks - 6 / np.pi * np.arcsin(0.4)) < 4.5 / np.sqrt(20_000)

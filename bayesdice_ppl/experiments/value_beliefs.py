@@ -1,0 +1,160 @@
+"""The values of a belief alone, on labels: what thousands of trials need of a fit.
+
+Most of a fit's time goes into what comes with the values: weights and their covariance, losses, the
+layout of the belief; and every new shape of log compiles it all again. Location, scale and degrees
+of freedom of each value, and the correlations between them, are worked out here by the functions
+that `bayesdice_ppl.fit` is made of, in few shapes, and values are drawn from these.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, NamedTuple, final
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PRNGKeyArray
+from scipy.special import ndtr, stdtrit
+
+from bayesdice_ppl.errors import SettingsError
+from bayesdice_ppl.inference import Candidates, FitSettings, Pilot, exact_posterior, run_pilot
+from bayesdice_ppl.inference.copula import correlation_matrix, influence_covariance
+from bayesdice_ppl.inference.engine import state_features
+from bayesdice_ppl.inference.exact import exact_value
+from bayesdice_ppl.moments import Cells, MomentSettings, build_moments
+from bayesdice_ppl.penalties import mahalanobis, squared
+
+
+@final
+class ValueBelief(NamedTuple):
+    """Student t beliefs of N values, tied by a Gaussian copula.
+
+    Attributes
+    ----------
+    mean, sd, degrees_of_freedom
+        Location, scale and degrees of freedom (infinite: a normal) of each value, shape (N,).
+    correlation
+        Of the normal scores, shape (N, N).
+    """
+
+    mean: Float[Any, " N"]
+    sd: Float[Any, " N"]
+    degrees_of_freedom: Float[Any, " N"]
+    correlation: Float[Any, "N N"]
+
+
+def value_belief(cells: Cells, candidates: Candidates, settings: FitSettings) -> ValueBelief:
+    """Closed-form belief of the values of all candidates.
+
+    Parameters
+    ----------
+    cells, candidates
+        The log and the candidates, from `bayesdice_ppl.preparation.gather`, on one-hot features.
+    settings
+        The fit's settings: those of the library by default or of ``preset="paper"``, in which the
+        price is n whatever the rank of the residual is.
+
+    Raises
+    ------
+    SettingsError
+        They are others.
+    """
+    _check(settings)
+    cells, candidates = pad(cells, candidates)
+    with jax.enable_x64(True):
+        found = _believe(
+            cells,
+            jax.tree.map(jnp.asarray, candidates),
+            settings.moments,
+            settings.small_sample,
+            settings.value_constraint,
+        )
+        mean, sd, df, covariance = map(np.asarray, found)
+    correlation = correlation_matrix(covariance) if settings.joint else np.eye(len(mean))
+    return ValueBelief(mean, sd, df, correlation)
+
+
+def draw_belief(belief: ValueBelief, draws: int, rng_key: PRNGKeyArray) -> Float[np.ndarray, "S N"]:
+    """Draw values jointly, shape (S, N): each normal score at its own quantile of Student's t."""
+    with jax.enable_x64(True):
+        shape = (draws, len(belief.mean))
+        normal = np.asarray(jax.random.normal(rng_key, shape, jnp.float64))
+    values, vectors = np.linalg.eigh(belief.correlation)
+    score = normal @ (vectors * np.sqrt(np.maximum(values, 0.0))).T
+    # From the lower tail, where probabilities keep their precision.
+    tail = stdtrit(belief.degrees_of_freedom, ndtr(-np.abs(score)))
+    return belief.mean + belief.sd * np.copysign(tail, score)
+
+
+def pad(cells: Cells, candidates: Candidates) -> tuple[Cells, Candidates]:
+    """Add pairs, states and starts that nothing leads to, so that logs have few shapes.
+
+    Parameters
+    ----------
+    cells, candidates
+        The log and the candidates on its pairs.
+
+    Returns
+    -------
+    (Cells, Candidates)
+        With as many pairs, states and starts as the next multiple of an eighth of the power of two
+        below; what was added is never logged, never taken, and in no policy's features.
+    """
+    n_pairs, n_states = candidates.target.shape[1], candidates.kept.shape[1]  # type: ignore[union-attr]
+    n_starts = len(cells.initial_state)
+    pairs, states, starts = (_more(size) for size in (n_pairs, n_states, n_starts))
+    cells = cells._replace(
+        pair_state=np.pad(cells.pair_state, (0, pairs)),
+        pair_action=np.pad(cells.pair_action, (0, pairs)),
+        initial_state=np.pad(cells.initial_state, (0, starts)),
+        initial_weight=np.pad(cells.initial_weight, (0, starts)),
+    )
+    candidates = candidates._replace(
+        target=np.pad(candidates.target, ((0, 0), (0, pairs))),
+        active=np.pad(candidates.active, ((0, 0), (0, pairs))),
+        kept=np.pad(candidates.kept, ((0, 0), (0, states)), constant_values=1.0),
+    )
+    return cells, candidates
+
+
+def _more(size: int) -> int:
+    step = max(2 ** (size.bit_length() - 4), 4)
+    return -size % step
+
+
+def _check(settings: FitSettings) -> None:
+    paper = settings.penalty == squared() and not settings.value_constraint
+    usual = settings.penalty == mahalanobis() and settings.value_constraint
+    if not (paper or usual) or settings.by_episode or not settings.tabular:
+        raise SettingsError(
+            "value_belief: expected the library's default settings, or preset='paper', on one-hot "
+            "features."
+        )
+
+
+@partial(jax.jit, static_argnames=("settings", "small_sample", "value_constraint"))
+def _believe(
+    cells: Cells,
+    candidates: Candidates,
+    settings: MomentSettings,
+    small_sample: bool,
+    value_constraint: bool,
+) -> tuple[Array, Array, Array, Array]:
+    def one(candidate: Candidates) -> tuple[Array, Array, Pilot]:
+        moments = build_moments(cells, state_features(cells, candidate), settings)
+        pilot = run_pilot(cells, moments, settings, small_sample=small_sample)
+        price = cells.n_transitions
+        if value_constraint:
+            found = exact_value(moments, pilot.covariance, price)
+            mean, sd = found.mean[-1], found.sd
+        else:
+            metric = jnp.eye(len(moments.offset))
+            whole = exact_posterior(moments, metric, price, value_constraint=False)
+            mean, sd = whole.mean[-1], whole.sd[-1]
+        # Sigma fills the memory, and nothing after this reads it.
+        return mean, sd, pilot._replace(covariance=jnp.zeros((0, 0)))
+
+    mean, sd, pilots = jax.lax.map(one, candidates)
+    covariance = influence_covariance(cells, pilots, small_sample=small_sample)
+    return mean, sd, pilots.degrees_of_freedom, covariance
