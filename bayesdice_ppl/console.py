@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import floor, log10
+from math import floor, isfinite, log10
 from typing import TYPE_CHECKING, Any
 
 from rich.box import SIMPLE_HEAD
@@ -119,10 +119,7 @@ def show_fit(console: Console, belief: DataTree) -> None:
         console.print(
             f"After a termination: {then} (--on-termination {settings['on_termination']})."
         )
-    console.print(
-        f"The logging policy itself earned {attrs['logged_value']:.4g} per step "
-        f"(standard error {attrs['logged_value_standard_error']:.2g})."
-    )
+    console.print(_earned(attrs["logged_value"], attrs["logged_value_standard_error"]))
 
 
 def show_estimates(
@@ -137,21 +134,29 @@ def show_estimates(
         spread = [abs(row["value"]) / 100.0 for row in by_name.values()]
     decimals = _decimals(spread)
     rows = [
-        [name, *(f"{by_name[name][column]:.{decimals}f}" for column in columns)] for name in order
+        # A small negative number is not shown as minus zero.
+        [name, *(f"{by_name[name][column]:z.{decimals}f}" for column in columns)]
+        for name in order
     ]
-    ends = f", with {found.level:.0%} intervals" if has_interval else ""
+    ends = f", with {100 * found.level:g} % intervals" if has_interval else ""
     title = f"Value of each candidate (reward per step), by {found.method.name}{ends}"
     console.print(f"[italic]{escape(title)}[/italic]")  # wider than the table, which would fold it
     show_rows(console, "", ["policy", *columns], rows)
-    console.print(
-        f"The logging policy itself earned {logged.value:.4g} per step "
-        f"(standard error {logged.standard_error:.2g})."
-    )
+    console.print(_earned(logged.value, logged.standard_error))
     what = {"value": "estimate", "lower": "lower end", "upper": "upper end"}[by]
+    best = [name for name in order if by_name[name][by] == by_name[order[0]][by]]
+    have = "has" if len(best) == 1 else "all have" if len(best) > 2 else "both have"
     console.print(
-        f"[bold]{escape(order[0])} has the highest {what}.[/bold] {escape(found.method.short)} "
+        f"[bold]{escape(', '.join(best))} {have} the highest {what}.[/bold] "
+        f"{escape(found.method.short)} "
         "gives no belief: how sure this order is, and what it would lose, is not known."
     )
+
+
+def _earned(value: float, standard_error: float) -> str:
+    """Say what the logging policy earned; one episode tells nothing of how sure that is."""
+    sure = f"standard error {standard_error:.2g}" if isfinite(standard_error) else "one episode"
+    return f"The logging policy itself earned {value:.4g} per step ({sure})."
 
 
 def show_methods(console: Console, catalog: pl.DataFrame) -> None:

@@ -67,7 +67,9 @@ def reproduce(
                 on_progress=report,
             )
     except KeyboardInterrupt:
-        console.print(f"\nInterrupted. The same command goes on from {output}.", soft_wrap=True)
+        console.print(
+            f"\nInterrupted. The same command goes on from {output}.", markup=False, soft_wrap=True
+        )
         raise typer.Exit(INTERRUPTED) from None
     _show(written, output)
 
@@ -119,11 +121,18 @@ class _Bar:
             TimeRemainingColumn(),
             console=make_console(stderr=True),
         )
+        self._cell = ""
         self._progress.start()
         self._task = self._progress.add_task("starting", total=None)
         return self
 
     def __call__(self, progress: Progress) -> None:
+        if not self._progress.console.is_terminal and progress.cell != self._cell:
+            # In a file a bar is nothing to look at: a line for each cell that is begun.
+            self._progress.console.print(
+                f"{progress.done:,} of {progress.total:,} trials: {progress.cell}", markup=False
+            )
+        self._cell = progress.cell
         self._progress.update(
             self._task,
             completed=progress.done,

@@ -106,7 +106,7 @@ def select(
     source = {"logs": logs.name, "policies": policies.name}
     if other is not None and other.gives != "draws":
         loaded, candidates = read_input(logs, policies, columns, actions)
-        estimate_and_write(
+        borne = estimate_and_write(
             other,
             loaded,
             candidates,
@@ -119,7 +119,7 @@ def select(
             level=level,
             on_termination=on_termination,
         )
-        return
+        raise typer.Exit(0 if borne else EXIT_NO_RECOMMENDATION)
     chosen = make_score(score, top, risk=risk, baseline=baseline, xi=xi)
     launch = make_launch(costs, budget, must_include, must_exclude)
     loaded, candidates = read_input(logs, policies, columns, actions)

@@ -114,8 +114,11 @@ def estimate_and_write(
     overwrite: bool,
     source: dict[str, str],
     **question: Any,
-) -> None:
-    """Put the candidates in order by a method's estimates, and write everything to a folder."""
+) -> bool:
+    """Put the candidates in order by a method's estimates, and write everything to a folder.
+
+    Returns whether the log bears it: False where it says next to nothing of a candidate.
+    """
     from bayesdice_ppl import plots
     from bayesdice_ppl.baselines.beliefs import versions, warn_of_support
     from bayesdice_ppl.console import make_console, show_estimates, show_logs
@@ -159,8 +162,12 @@ def estimate_and_write(
     # A candidate that the log says nothing of has some value all the same, often 0.
     for warning in warnings:
         console.print(f"Warning: {warning['policy']}: {warning['reason']}", markup=False)
+    borne = not any(warning["abstain"] for warning in warnings)
+    if not borne:
+        console.print("The log says too little of these candidates: this is no recommendation.")
     written = ", ".join((RANKING_FILE, ESTIMATES_FILE, ESTIMATES_FIGURE_FILE))
     console.print(f"Wrote {written} to {output}.", markup=False, soft_wrap=True)
+    return borne
 
 
 def ranking_content(

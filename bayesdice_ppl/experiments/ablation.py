@@ -18,7 +18,14 @@ import polars as pl
 from bayesdice_ppl.baselines.bayes_optimal import bayes_optimal_ranking
 from bayesdice_ppl.experiments.believing import draw_values
 from bayesdice_ppl.experiments.cells import PRIOR_BANDIT, Cell, Trial
-from bayesdice_ppl.experiments.comparing import compare, count_verdicts, total
+from bayesdice_ppl.experiments.comparing import (
+    STANDARD_ERRORS,
+    by_world,
+    compare,
+    count_verdicts,
+    losses_table,
+    total,
+)
 from bayesdice_ppl.experiments.judging import aligned, by_number, realized, shuffled, top_k_scores
 from bayesdice_ppl.keys import seed_sequence
 
@@ -27,7 +34,10 @@ if TYPE_CHECKING:
 
 ALIGNED, INDEPENDENT, OPTIMAL = "aligned", "aligned, independent", "Bayes-optimal"
 NUMBERS = ("mean", "mean + sd", "mean - sd", "5 % lower bound", "95 % upper bound")
-KS = (1, 2, 3, 4)
+SHOWN = (ALIGNED, INDEPENDENT, *NUMBERS, OPTIMAL)
+"""Rules whose losses are shown."""
+
+KS, SHOWN_K = (1, 2, 3, 4), 2
 DRAWS = 2_000
 BEHAVIOR = 0.5
 
@@ -91,7 +101,11 @@ class Ablation:
     @property
     def settings(self) -> dict[str, Any]:
         """Draws of a belief, and the scores."""
-        return {"draws": DRAWS, "scores": [score.name for score in top_k_scores(KS)]}
+        return {
+            "draws": DRAWS,
+            "rules": NUMBERS,
+            "scores": [score.name for score in top_k_scores(KS)],
+        }
 
     @property
     def schema(self) -> dict[str, Any]:
@@ -132,9 +146,12 @@ class Ablation:
         """Mean loss of each rule at each score, and its difference to the aligned ranking."""
         return compare(frame, ALIGNED)
 
-    def table(self, summary: pl.DataFrame) -> pl.DataFrame:
-        """Wins, ties and losses of the aligned ranking against each rule, by world."""
-        return count_verdicts(summary, ("world", "rule"))
+    def tables(self, summary: pl.DataFrame) -> dict[str, pl.DataFrame]:
+        """Wins, ties and losses of the aligned ranking against each rule, and some losses."""
+        return {
+            **by_world("Wins/ties/losses", count_verdicts(summary, ("world", "rule"))),
+            **by_world("Losses", losses_table(summary, SHOWN, SHOWN_K)),
+        }
 
     def remarks(self, summary: pl.DataFrame) -> tuple[str, ...]:
         """Say where the aligned ranking wins, ties and loses, and what the columns are."""
@@ -157,7 +174,7 @@ class Ablation:
         """Loss of the rules at each score against the size of the log."""
         from bayesdice_ppl.experiments.losses_figure import draw_losses
 
-        return draw_losses(summary, (ALIGNED, INDEPENDENT, *NUMBERS, OPTIMAL), own=ALIGNED)
+        return draw_losses(summary, SHOWN, own=ALIGNED)
 
 
 def numbers(draws: np.ndarray) -> dict[str, np.ndarray]:
@@ -173,7 +190,7 @@ def optimal(trial: Trial, score: Any) -> np.ndarray:
     arm = logs.action_labels[logs.action]
     pulls = np.bincount(arm, minlength=2).tolist()
     wins = np.bincount(arm, logs.reward, minlength=2).tolist()
-    shares = np.array(trial.cell.candidates)
+    shares = np.array(trial.places)
     return np.asarray(bayes_optimal_ranking(wins, pulls, shares, score).ranking)
 
 
@@ -182,13 +199,16 @@ _NOTES = (
     "expected loss, under the score that judges it, over the same joint belief (the library's "
     f"default in closed form, {DRAWS:,} draws). A column counts, for one score, in how many sizes "
     f"and k ({min(KS)} to {max(KS)}) the aligned ranking wins, ties and loses: a difference within "
-    "2 standard errors, paired by log, is a tie. `for regret@2` and so on is the ranking aligned "
-    "to that score, judged by another. `aligned, independent` does without the correlations of "
-    "the belief; `mean` and the others sort by one number a candidate. `Bayes-optimal` knows the "
-    "prior that the arms of `bandit-prior` are drawn from, and has the least loss on average that "
-    "any rule can have there.",
+    f"{STANDARD_ERRORS:g} standard errors, paired by log, is a tie (over as many comparisons as "
+    "there are some fall the wrong way by chance, and they are not independent). `for regret@2` "
+    "and so on is the ranking aligned to that score, judged by another. `aligned, independent` "
+    "does without the correlations of the belief; `mean` and the others sort by one number a "
+    "candidate. `Bayes-optimal` knows the prior that the arms of `bandit-prior` are drawn from, "
+    "and has the least loss on average that any rule can have there; in `bandit` the arms are "
+    "fixed, and no prior is the right one.",
     f"Logs are of a policy of alpha {BEHAVIOR:g}. In `bandit` the arms pay with probability 0.75 "
     "and 0.25 and alpha is the share of the better one; in `bandit-prior` both are drawn from "
-    "Beta(1, 1) in each trial and alpha is the share of the first. The file of the summary has "
-    "every mean loss with its standard error.",
+    "Beta(1, 1) in each trial and alpha is the share of the first. Candidates come in an order "
+    "that is drawn for each log, so that ties fall either way. The file of the summary has every "
+    "mean loss with its standard error.",
 )

@@ -81,7 +81,10 @@ class Trial(NamedTuple):
     logs
         The log.
     candidates
-        Name -> policy, N of them.
+        Name -> policy, N of them, in an order of the trial's own: a method that breaks ties by the
+        order in which candidates are given gains or loses nothing by it on average.
+    places
+        Place of each candidate in the world's family, in the same order.
     gamma
         Discount.
     truth
@@ -96,6 +99,7 @@ class Trial(NamedTuple):
     number: int
     logs: Logs
     candidates: dict[str, Policy | ContinuousPolicy]
+    places: tuple[float, ...]
     gamma: float
     truth: Float[np.ndarray, " N"]
     arms: tuple[float, float] | None
@@ -126,17 +130,22 @@ def deal(cell: Cell, number: int, seed: int) -> Trial:
         arms = (float(rates[0]), float(rates[1]))
         world, truth = _prior_bandit(cell, arms)
     elif cell.world in FRESH:
-        arms, (world, truth) = None, _world(cell.world, cell.behavior, cell.candidates, number)
+        world_seed = int(seed_sequence(world_key).generate_state(1)[0])
+        arms, (world, truth) = None, _world(cell.world, cell.behavior, cell.candidates, world_seed)
     else:
         arms, (world, truth) = None, _fixed_world(cell.world, cell.behavior, cell.candidates)
     logs = simulate(world.env, world.behavior, cell.n_episodes, cell.max_steps, rng_key=log_key)
+    rng = np.random.default_rng(seed_sequence(jax.random.fold_in(world_key, 1)))
+    order = rng.permutation(len(truth))
+    named = list(world.candidates.items())
     return Trial(
         cell=cell,
         number=number,
         logs=logs,
-        candidates=dict(world.candidates),
+        candidates=dict(named[one] for one in order),
+        places=tuple(cell.candidates[one] for one in order),
         gamma=world.gamma_hint,
-        truth=truth,
+        truth=truth[order],
         arms=arms,
         rng_key=method_key,
     )

@@ -16,8 +16,15 @@ from bayesdice_ppl.experiments.experiment import PLACE
 KEY = (*PLACE, "score", "k")
 """Columns that tell what is judged, and where."""
 
-STANDARD_ERRORS = 2.0
-"""A difference of less than so many of its standard errors is a tie."""
+STANDARD_ERRORS = 3.0
+"""A difference of less than so many of its standard errors is a tie.
+
+Losses are often 0 but for a few logs: two standard errors are passed by four logs that all point
+one way, three need nine of them.
+"""
+
+FEWEST_TRIALS = 20
+"""With fewer trials the standard error is itself too uncertain for anything but a tie."""
 
 _ROUNDING = 1e-12
 """Losses that differ by less, relative to the larger, are the same."""
@@ -59,7 +66,8 @@ def compare(frame: pl.DataFrame, reference: str) -> pl.DataFrame:
         excess=pl.col("gap").mean(),
         excess_se=pl.col("gap").std() / pl.col("gap").count().sqrt(),
     )
-    clear = pl.col("excess").abs() > STANDARD_ERRORS * pl.col("excess_se")
+    enough = pl.col("trials") - pl.col("failed") >= FEWEST_TRIALS
+    clear = enough & (pl.col("excess").abs() > STANDARD_ERRORS * pl.col("excess_se"))
     verdict = (
         pl.when(pl.col("rule") == reference)
         .then(None)
@@ -86,8 +94,9 @@ def count_verdicts(summary: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
     Returns
     -------
     polars.DataFrame
-        One row for each value of ``by``; a column for each score with "wins/ties/losses" over the
-        cells and k, and ``failed``, the share of trials in which the rule had no answer.
+        One row for each value of ``by``: ``trials``, the fewest of a cell, a column for each score
+        with "wins/ties/losses" over the cells and k, and ``failed``, the share of trials in which
+        the rule had no answer.
     """
     judged = summary.filter(pl.col("verdict").is_not_null() | (pl.col("failed") > 0))
     counted = judged.group_by([*by, "score"], maintain_order=True).agg(
@@ -99,11 +108,40 @@ def count_verdicts(summary: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
             separator="/",
         )
     )
-    failed = judged.group_by(by, maintain_order=True).agg(
-        failed=pl.col("failed").sum() / pl.col("trials").sum()
+    asked = judged.group_by(by, maintain_order=True).agg(
+        trials=pl.col("trials").min(), failed=pl.col("failed").sum() / pl.col("trials").sum()
     )
     wide = counted.pivot("score", index=list(by), values="text")
-    return wide.join(failed, on=list(by), how="left", maintain_order="left")
+    joined = wide.join(asked, on=list(by), how="left", maintain_order="left")
+    names = [name for name in wide.columns if name not in by]
+    return joined.select(*by, "trials", *names, "failed")
+
+
+def losses_table(summary: pl.DataFrame, rules: Sequence[str], k: int) -> pl.DataFrame:
+    """Show mean losses with their standard errors, cell by cell.
+
+    Parameters
+    ----------
+    summary
+        From `compare`.
+    rules
+        Which rules to show.
+    k
+        The k to show.
+
+    Returns
+    -------
+    polars.DataFrame
+        One row a cell and rule; a column for each score with "loss +- standard error".
+    """
+    here = summary.filter((pl.col("k") == k) & pl.col("rule").is_in(list(rules)))
+    shown = [
+        None if loss is None else f"{loss:.4f} +- {error or 0.0:.4f}"
+        for loss, error in here.select("loss", "loss_se").iter_rows()
+    ]
+    texts = here.with_columns(shown=pl.Series(shown, dtype=pl.String))
+    wide = texts.pivot("score", index=[*PLACE, "rule", "trials"], values="shown")
+    return wide.rename({name: f"{name}@{k}" for name in here["score"].unique()})
 
 
 def total(summary: pl.DataFrame, rule: str) -> tuple[int, int, int]:
@@ -111,3 +149,11 @@ def total(summary: pl.DataFrame, rule: str) -> tuple[int, int, int]:
     found = summary.filter(pl.col("rule") == rule)["verdict"].to_numpy()
     wins, ties, losses = (int(np.sum(found == word)) for word in ("wins", "ties", "loses"))
     return wins, ties, losses
+
+
+def by_world(heading: str, table: pl.DataFrame) -> dict[str, pl.DataFrame]:
+    """Split a table by world, each under its heading."""
+    return {
+        f"{heading}: {world}": group.drop("world")
+        for (world,), group in table.group_by("world", maintain_order=True)
+    }

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from bayesdice_ppl.experiments.interval_methods import BAYESDICE
+from bayesdice_ppl.experiments.methods import BAYESDICE
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -57,8 +57,8 @@ class Experiment(Protocol):
     def summarize(self, frame: pl.DataFrame) -> pl.DataFrame:
         """Sum up the rows of all trials, with the columns `PLACE` and ``trial``."""
 
-    def table(self, summary: pl.DataFrame) -> pl.DataFrame:
-        """Make the table for readers from the summary."""
+    def tables(self, summary: pl.DataFrame) -> dict[str, pl.DataFrame]:
+        """Make the tables for readers from the summary, each by its heading."""
 
     def remarks(self, summary: pl.DataFrame) -> tuple[str, ...]:
         """Say in sentences what the table shows, and what its columns are."""

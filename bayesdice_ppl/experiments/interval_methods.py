@@ -7,8 +7,8 @@ are asked level by level.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any, final
+from dataclasses import dataclass
+from typing import final
 
 import numpy as np
 from jaxtyping import Float
@@ -16,44 +16,23 @@ from jaxtyping import Float
 from bayesdice_ppl import baselines
 from bayesdice_ppl.baselines.intervals import INTERVALS
 from bayesdice_ppl.experiments.believing import draw_values
-from bayesdice_ppl.experiments.cells import PRIOR_BANDIT, Trial
+from bayesdice_ppl.experiments.cells import Trial
+from bayesdice_ppl.experiments.methods import BANDITS, BAYESDICE, LABELS, SMALL, Method
 
-BAYESDICE = "BayesDICE"
 DRAWS = 4_000
-BANDITS, LABELS = ("bandit", PRIOR_BANDIT), ("bandit", PRIOR_BANDIT, "frozenlake", "garnet", "taxi")
-SMALL = ("bandit", PRIOR_BANDIT, "frozenlake", "garnet")
-"""Worlds of a few hundred pairs at most."""
+"""Draws of BayesDICE's belief, and of the others' on small worlds."""
+
+FEWER_DRAWS = 400
+"""Draws of methods that solve or refit a large world for each."""
+
+NETWORK_TRIALS = 200
+"""Trials in which networks are trained: as many as the paper has."""
 
 
 @final
 @dataclass(frozen=True)
-class IntervalMethod:
-    """A method, in which worlds it is asked, and in how many trials.
-
-    Attributes
-    ----------
-    name
-        Name in tables.
-    baseline
-        The baseline; None for BayesDICE itself.
-    form
-        Settings of `bayesdice_ppl.fit`, for BayesDICE.
-    worlds
-        Worlds in which it is asked; None: in all.
-    most_trials
-        In how many trials of a cell, from the first, as some take long; None: in all.
-    """
-
-    name: str
-    baseline: baselines.Baseline | None = None
-    form: dict[str, Any] = field(default_factory=dict)
-    worlds: tuple[str, ...] | None = None
-    most_trials: int | None = None
-
-    def asked(self, trial: Trial) -> bool:
-        """Tell whether the method is asked about a trial."""
-        here = self.worlds is None or trial.cell.world in self.worlds
-        return here and (self.most_trials is None or trial.number < self.most_trials)
+class IntervalMethod(Method):
+    """A method that gives intervals; see `bayesdice_ppl.experiments.methods.Method`."""
 
     def intervals(
         self, trial: Trial, policy: str, levels: Sequence[float]
@@ -136,7 +115,9 @@ def interval_methods(*, marginal: bool) -> tuple[IntervalMethod, ...]:
         IntervalMethod("CoinDICE", baselines.coin_dice(), worlds=("reacher",)),
         IntervalMethod("Dirichlet model", baselines.dirichlet_model(draws=DRAWS), worlds=SMALL),
         # Each draw is a world of 400 states to be solved.
-        IntervalMethod("Dirichlet model", baselines.dirichlet_model(draws=400), worlds=("taxi",)),
+        IntervalMethod(
+            "Dirichlet model", baselines.dirichlet_model(draws=FEWER_DRAWS), worlds=("taxi",)
+        ),
         IntervalMethod("Beta", baselines.beta_bandit(draws=DRAWS), worlds=BANDITS),
         IntervalMethod(
             "bootstrap of LSTDQ",
@@ -145,12 +126,13 @@ def interval_methods(*, marginal: bool) -> tuple[IntervalMethod, ...]:
         ),
         IntervalMethod(
             "bootstrap of LSTDQ",
-            baselines.lstdq_bootstrap(resamples=400, renormalize=True),
+            baselines.lstdq_bootstrap(resamples=FEWER_DRAWS, renormalize=True),
             worlds=("taxi",),
         ),
         IntervalMethod(
-            "bootstrap of LSTDQ", baselines.lstdq_bootstrap(resamples=400), worlds=("reacher",)
+            "bootstrap of LSTDQ",
+            baselines.lstdq_bootstrap(resamples=FEWER_DRAWS),
+            worlds=("reacher",),
         ),
-        # A network each: the paper's number of trials.
-        IntervalMethod("BDQN", baselines.bdqn(), most_trials=200),
+        IntervalMethod("BDQN", baselines.bdqn(), most_trials=NETWORK_TRIALS),
     )

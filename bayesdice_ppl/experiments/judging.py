@@ -17,11 +17,11 @@ from bayesdice_ppl.selection.solvers.exhaustive import search
 
 
 def top_k_scores(ks: Sequence[int]) -> tuple[Score, ...]:
-    """The paper's four scores at each k; correlation from 2 on."""
+    """The paper's four scores at each k; correlation and accuracy, at 1 precision, from 2 on."""
     return (
         *(scores.regret(k) for k in ks),
         *(scores.precision(k) for k in ks),
-        *(scores.accuracy(k) for k in ks),
+        *(scores.accuracy(k) for k in ks if k > 1),
         *(scores.correlation(k) for k in ks if k > 1),
     )
 

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 _PANEL = (2.5, 1.9)
 """Width and height of a panel, in inches."""
 
+_ASIDE = 0.06
+"""How far rules of one log are drawn apart, in steps between sizes."""
+
 _SHOWN_K = 2
 """The k that is drawn; the summary has all."""
 
@@ -50,13 +53,16 @@ def draw_losses(summary: pl.DataFrame, rules: Sequence[str], *, own: str) -> Fig
         sizes = of_place["episodes"].unique().sort().to_list()
         for column, score in enumerate(judged):
             panel = axes[row, column]
-            for rule, style in styles.items():
+            for place, (rule, style) in enumerate(styles.items()):
                 line = of_place.filter((pl.col("score") == score) & (pl.col("rule") == rule))
                 line = line.sort("episodes")
-                at = [sizes.index(one) for one in line["episodes"]]
+                # Side by side, or the last one drawn hides the others.
+                aside = _ASIDE * (place - (len(styles) - 1) / 2.0)
+                at = [sizes.index(one) + aside for one in line["episodes"]]
                 panel.errorbar(at, line["loss"].to_list(), line["loss_se"].to_list(), **style)
             panel.set_xticks(range(len(sizes)), [str(one) for one in sizes])
-            panel.set_xlim(-0.4, len(sizes) - 0.6)
+            panel.set_xlim(-0.6, len(sizes) - 0.4)
+            panel.set_ylim(bottom=min(0.0, panel.get_ylim()[0]), top=max(panel.get_ylim()[1], 1e-4))
             panel.tick_params(labelsize=7)
             if row == 0:
                 panel.set_title(f"loss at {score}@{_SHOWN_K}", fontsize=8)

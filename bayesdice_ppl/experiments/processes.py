@@ -21,6 +21,9 @@ from bayesdice_ppl.errors import SettingsError
 MOST_LOSSES = 3
 """Pools in a row that may be lost before any job of theirs is done."""
 
+_MOST_WORKERS = 61
+"""What Windows can wait for."""
+
 _ONE_THREAD = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
 
@@ -66,7 +69,7 @@ def _pool[T](jobs: Sequence[Callable[[], T]], workers: int) -> Iterator[tuple[Ca
     """Run jobs in one pool, and give each with its result."""
     # A fresh interpreter each: a fork of one that has run JAX may hang.
     pool = ProcessPoolExecutor(
-        min(workers, len(jobs)),
+        min(workers, len(jobs), _MOST_WORKERS),
         mp_context=multiprocessing.get_context("spawn"),
         initializer=_leave_interrupts,
     )
@@ -107,7 +110,7 @@ def _one_thread_each() -> Iterator[None]:
             os.environ[name] = "1"
         flags = os.environ.get("XLA_FLAGS", "")
         os.environ["XLA_FLAGS"] = f"{flags} --xla_cpu_multi_thread_eigen=false".strip()
-        os.environ.setdefault("JAX_PLATFORMS", "cpu")
+        os.environ["JAX_PLATFORMS"] = "cpu"
         os.environ.setdefault("MPLBACKEND", "Agg")
         yield
     finally:

@@ -7,7 +7,7 @@ rank by their middle or by either end; a number ranks by itself.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, final
 
 import jax
@@ -18,14 +18,17 @@ from bayesdice_ppl import baselines
 from bayesdice_ppl.baselines import Estimate
 from bayesdice_ppl.experiments.believing import draw_values
 from bayesdice_ppl.experiments.cells import Trial
-from bayesdice_ppl.experiments.interval_methods import BANDITS, BAYESDICE, LABELS, SMALL
 from bayesdice_ppl.experiments.judging import aligned, by_number, shuffled
+from bayesdice_ppl.experiments.methods import BANDITS, BAYESDICE, LABELS, SMALL, Method
 from bayesdice_ppl.keys import seed_sequence
 from bayesdice_ppl.scores import Score
 
 DRAWS = 2_000
 LEVEL = 0.9
 """Of intervals whose ends are ranked by: each end leaves out 5 %."""
+
+LARGE_DRAWS, FEWER_DRAWS = 200, 400
+"""Draws of methods that solve a large world for each, and that refit the log for each."""
 
 NETWORK_TRIALS = 30
 """Trials of a cell in which networks are trained, five at a time."""
@@ -38,33 +41,11 @@ Rankings = dict[str, dict[str, Int[np.ndarray, " N"]]]
 
 @final
 @dataclass(frozen=True)
-class RankingMethod:
-    """A method, in which worlds it is asked, and in how many trials.
+class RankingMethod(Method):
+    """A method that ranks; see `bayesdice_ppl.experiments.methods.Method`.
 
-    Attributes
-    ----------
-    name
-        Name in tables, to which a rule such as "lower bound" may be added.
-    baseline
-        The baseline; None for BayesDICE itself.
-    form
-        Settings of `bayesdice_ppl.fit`, for BayesDICE.
-    worlds
-        Worlds in which it is asked; None: in all.
-    most_trials
-        In how many trials of a cell, from the first, as some take long; None: in all.
+    To its name in tables a rule such as "lower bound" may be added.
     """
-
-    name: str
-    baseline: baselines.Baseline | None = None
-    form: dict[str, Any] = field(default_factory=dict)
-    worlds: tuple[str, ...] | None = None
-    most_trials: int | None = None
-
-    def asked(self, trial: Trial) -> bool:
-        """Tell whether the method is asked about a trial."""
-        here = self.worlds is None or trial.cell.world in self.worlds
-        return here and (self.most_trials is None or trial.number < self.most_trials)
 
     def rules(self) -> tuple[str, ...]:
         """Names of the rules by which the method ranks, as in the keys of `rank`."""
@@ -161,9 +142,11 @@ def ranking_methods() -> tuple[RankingMethod, ...]:
         *_on_rows("CoinDICE", "coin_dice"),
         RankingMethod("Dirichlet model", baselines.dirichlet_model(draws=DRAWS), worlds=SMALL),
         # Each draw is a world of 400 states to be solved.
-        RankingMethod("Dirichlet model", baselines.dirichlet_model(draws=200), worlds=("taxi",)),
+        RankingMethod(
+            "Dirichlet model", baselines.dirichlet_model(draws=LARGE_DRAWS), worlds=("taxi",)
+        ),
         RankingMethod("Beta", baselines.beta_bandit(draws=DRAWS), worlds=BANDITS),
-        *_on_rows("bootstrap of LSTDQ", "lstdq_bootstrap", resamples=400),
+        *_on_rows("bootstrap of LSTDQ", "lstdq_bootstrap", resamples=FEWER_DRAWS),
         # A network for each candidate.
         RankingMethod("BDQN", baselines.bdqn(), most_trials=NETWORK_TRIALS),
         RankingMethod("FQE, network", baselines.fitted_q("mlp"), most_trials=NETWORK_TRIALS),

@@ -6,11 +6,12 @@ under way and no more, and the same command takes it up where it stopped.
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple, final
+from typing import Any, NamedTuple, final
 
 import polars as pl
 
@@ -101,18 +102,44 @@ class _Job:
     def __call__(self) -> Chunk:
         rows = []
         for number in range(self.chunk.first, self.chunk.first + self.chunk.size):
-            trial = deal(self.chunk.cell, number, self.seed)
+            where = f"{self.chunk.cell.name}, trial {number}"
             try:
+                trial = deal(self.chunk.cell, number, self.seed)
                 rows += [(number, *row) for row in self.experiment.rows(trial)]
             except BayesDiceError as error:
-                raise type(error)(f"{self.chunk.cell.name}, trial {number}: {error}") from error
+                raise type(error)(f"{where}: {error}") from error
+            except Exception as error:
+                error.add_note(where)
+                raise
         schema = {"trial": pl.Int64, **self.experiment.schema}
         frame = pl.DataFrame(rows, schema=schema, orient="row")
         target = self.folder / self.chunk.path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with staged_file(target) as scratch:
-            frame.write_parquet(scratch)
+        _make_folder(target.parent)
+        _write_parquet(frame, target)
         return self.chunk
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as cause:
+        raise OutputError(f"{folder}: cannot be made: {cause.strerror}") from cause
+
+
+def _write_parquet(frame: pl.DataFrame, path: Path) -> None:
+    # By way of memory: a full disk is then an error of the system's, which has a sentence.
+    buffer = io.BytesIO()
+    frame.write_parquet(buffer)
+    with staged_file(path) as scratch:
+        scratch.write_bytes(buffer.getvalue())
+
+
+def _is_complete(path: Path) -> bool:
+    """Whether a part is there and can be read: the machine may have stopped as it was written."""
+    try:
+        return path.is_file() and pl.read_parquet(path, glob=False).height > 0
+    except (OSError, pl.exceptions.PolarsError):
+        return False
 
 
 def reproduce(
@@ -125,6 +152,9 @@ def reproduce(
     on_progress: Callable[[Progress], None] | None = None,
 ) -> Written:
     """Run an experiment, or go on with it, and write its rows, table and figure.
+
+    In a script the call stands below ``if __name__ == "__main__":``, as every process reads the
+    script anew.
 
     Parameters
     ----------
@@ -157,9 +187,9 @@ def reproduce(
     """
     if isinstance(workers, bool) or not isinstance(workers, int) or workers < 0:
         raise SettingsError(f"workers: expected a whole number of at least 0, found {workers!r}.")
-    check_run(experiment, folder, seed)
+    begin_run(experiment, folder, seed)
     chunks = [chunk for cell in experiment.cells for chunk in cut(cell)]
-    missing = [chunk for chunk in chunks if not (folder / chunk.path).is_file()]
+    missing = [chunk for chunk in chunks if not _is_complete(folder / chunk.path)]
     total = sum(chunk.size for chunk in chunks)
     done = total - sum(chunk.size for chunk in missing)
     report = on_progress or (lambda progress: None)
@@ -180,7 +210,7 @@ def cut(cell: Cell) -> list[Chunk]:
     ]
 
 
-def check_run(experiment: Experiment, folder: Path, seed: int) -> None:
+def begin_run(experiment: Experiment, folder: Path, seed: int) -> None:
     """Begin a run in a folder, or see that the run in it is the same one.
 
     Raises
@@ -204,11 +234,13 @@ def check_run(experiment: Experiment, folder: Path, seed: int) -> None:
             found = json.loads(record.read_text(encoding="utf-8"))
         except (OSError, ValueError) as cause:
             raise OutputError(f"{record}: cannot be read; name another folder with -o.") from cause
-        differing = [name for name in asked if found.get(name) != asked[name]]
-        if differing:
+        if not isinstance(found, dict):
+            raise OutputError(f"{record}: holds no run; name another folder with -o.")
+        differing = [_difference(name, found.get(name), asked[name]) for name in asked]
+        if any(differing):
             raise OutputError(
-                f"{folder} holds a run with another choice of {', '.join(differing)}; name another "
-                "folder with -o, or remove this one."
+                f"{folder} holds a run with another choice of {', '.join(filter(None, differing))}"
+                "; name another folder with -o, or remove this one."
             )
         return
     if folder.is_dir() and any(folder.iterdir()):
@@ -216,11 +248,20 @@ def check_run(experiment: Experiment, folder: Path, seed: int) -> None:
             f"{folder}: the folder is not empty and holds no run to go on with; name another with "
             "-o."
         )
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as cause:
-        raise OutputError(f"{folder}: cannot be made: {cause.strerror}") from cause
+    _make_folder(folder)
     write_json(asked, record)
+
+
+def _difference(name: str, found: Any, asked: Any) -> str:
+    """Say what differs of a run's record, and how where that is short; "" if nothing does."""
+    if found == asked:
+        return ""
+    if not (isinstance(found, dict) and isinstance(asked, dict)):
+        return name if isinstance(asked, list) else f"{name} ({found}, now {asked})"
+    parts = [key for key in asked if found.get(key) != asked[key]]
+    if name != "versions":
+        return f"{name} ({', '.join(parts)})"
+    return f"{name} ({', '.join(f'{key} {found.get(key)}, now {asked[key]}' for key in parts)})"
 
 
 def read_rows(folder: Path, chunks: Sequence[Chunk]) -> pl.DataFrame:
@@ -229,7 +270,7 @@ def read_rows(folder: Path, chunks: Sequence[Chunk]) -> pl.DataFrame:
     for chunk in chunks:
         cell = chunk.cell
         parts.append(
-            pl.read_parquet(folder / chunk.path).select(
+            pl.read_parquet(folder / chunk.path, glob=False).select(
                 pl.lit(cell.world).alias("world"),
                 pl.lit(cell.behavior).alias("behavior"),
                 pl.lit(cell.n_episodes).alias("episodes"),
@@ -252,11 +293,13 @@ def _write(experiment: Experiment, folder: Path, chunks: Sequence[Chunk], comman
         f"# {name}",
         "\n".join(provenance(command)),
         *experiment.remarks(summary),
-        as_markdown(experiment.table(summary)),
+        *(
+            f"## {heading}\n\n{as_markdown(table)}"
+            for heading, table in experiment.tables(summary).items()
+        ),
     ]
     markdown = "\n\n".join(blocks) + "\n"
-    with staged_file(rows) as scratch:
-        frame.write_parquet(scratch)
+    _write_parquet(frame, rows)
     with staged_file(totals) as scratch:
         summary.with_columns(pl.col(pl.Float64).round_sig_figs(6)).write_csv(scratch)
     save(experiment.figure(summary), figure)
@@ -265,4 +308,4 @@ def _write(experiment: Experiment, folder: Path, chunks: Sequence[Chunk], comman
     return Written(rows, totals, table, figure, summary, markdown)
 
 
-__all__ = ["Chunk", "Progress", "Written", "check_run", "cut", "read_rows", "reproduce"]
+__all__ = ["Chunk", "Progress", "Written", "begin_run", "cut", "read_rows", "reproduce"]

@@ -14,13 +14,23 @@ import polars as pl
 
 from bayesdice_ppl.errors import BayesDiceError
 from bayesdice_ppl.experiments.cells import Cell, Trial
-from bayesdice_ppl.experiments.comparing import compare, count_verdicts, total
-from bayesdice_ppl.experiments.interval_methods import BAYESDICE
+from bayesdice_ppl.experiments.comparing import (
+    STANDARD_ERRORS,
+    by_world,
+    compare,
+    count_verdicts,
+    losses_table,
+    total,
+)
 from bayesdice_ppl.experiments.judging import realized, top_k_scores
+from bayesdice_ppl.experiments.methods import BAYESDICE
 from bayesdice_ppl.experiments.ranking_methods import (
     DRAWS,
+    FEWER_DRAWS,
     INDEPENDENT,
+    LARGE_DRAWS,
     LEVEL,
+    NETWORK_TRIALS,
     Rankings,
     ranking_methods,
 )
@@ -28,7 +38,7 @@ from bayesdice_ppl.experiments.ranking_methods import (
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-KS = (1, 2, 3, 4)
+KS, SHOWN_K = (1, 2, 3, 4), 2
 
 LOGS: dict[str, tuple[tuple[float, int, int], ...]] = {
     "bandit": tuple((alpha, n, 1) for alpha in (0.25, 0.5, 0.75) for n in (10, 50)),
@@ -109,6 +119,7 @@ class PolicySelection:
         """Draws of a belief, scores and methods."""
         return {
             "draws": DRAWS,
+            "level": LEVEL,
             "scores": [score.name for score in top_k_scores(KS)],
             "methods": [str(method) for method in ranking_methods()],
         }
@@ -151,24 +162,32 @@ class PolicySelection:
         """Mean loss of each rule at each score, and its difference to BayesDICE's."""
         return compare(frame, BAYESDICE)
 
-    def table(self, summary: pl.DataFrame) -> pl.DataFrame:
-        """Wins, ties and losses of BayesDICE against each rule, by world."""
-        return count_verdicts(summary, ("world", "rule"))
+    def tables(self, summary: pl.DataFrame) -> dict[str, pl.DataFrame]:
+        """Wins, ties and losses of BayesDICE against each rule, and some of the losses."""
+        return {
+            **by_world("Wins/ties/losses", count_verdicts(summary, ("world", "rule"))),
+            **by_world("Losses", losses_table(summary, DRAWN, SHOWN_K)),
+        }
 
     def remarks(self, summary: pl.DataFrame) -> tuple[str, ...]:
         """Say where BayesDICE wins, ties and loses, and what the columns are."""
         said = []
         for world in summary["world"].unique(maintain_order=True):
             here = summary.filter(pl.col("world") == world)
-            counts = {rule: total(here, rule) for rule in here["rule"].unique(maintain_order=True)}
-            wins, ties, losses = (sum(count[at] for count in counts.values()) for at in range(3))
-            worst = max(counts, key=lambda rule: counts[rule][2] - counts[rule][0])
+            counts = {
+                rule: total(here, rule)
+                for rule in here["rule"].unique(maintain_order=True)
+                if not rule.startswith(BAYESDICE)
+            }
+            ahead = [rule for rule, (wins, _, losses) in counts.items() if wins > losses]
+            even = [rule for rule, (wins, _, losses) in counts.items() if wins == losses]
+            behind = [rule for rule in counts if rule not in (*ahead, *even)]
+            independent = "/".join(map(str, total(here, INDEPENDENT)))
             said.append(
-                f"**{world}**: against all other rules, over logs, scores and k, BayesDICE wins "
-                f"{wins}, ties {ties} and loses {losses} comparisons; against its own independent "
-                "form {}/{}/{}; it fares worst against {}: {}/{}/{}.".format(
-                    *counts[INDEPENDENT], worst, *counts[worst]
-                )
+                f"**{world}**: of {len(counts)} rules of other methods BayesDICE wins more "
+                f"comparisons than it loses against {len(ahead)}, as many against {len(even)}, and "
+                f"fewer against {len(behind)}{_named(behind, counts)}. Against its own independent "
+                f"form it has {independent} wins/ties/losses."
             )
         return (*said, *_NOTES)
 
@@ -179,16 +198,27 @@ class PolicySelection:
         return draw_losses(summary, DRAWN, own=BAYESDICE)
 
 
+def _named(rules: Sequence[str], counts: dict[str, tuple[int, int, int]]) -> str:
+    """Name rules with their wins, ties and losses, in brackets."""
+    named = (f"{rule} {'/'.join(map(str, counts[rule]))}" for rule in rules)
+    return f" ({'; '.join(named)})" if rules else ""
+
+
 _NOTES = (
     "One row is one way to rank the five candidates, held against BayesDICE: its joint belief (the "
     f"library's default in closed form, {DRAWS:,} draws) and the ranking of least expected loss "
     "under the score that judges it. A column counts, for one score, in how many kinds of log and "
-    f"k ({min(KS)} to {max(KS)}) BayesDICE wins, ties and loses: a difference within 2 standard "
-    "errors, paired by log, is a tie. `failed`: share of logs on which the method had no answer; "
-    "it is held against BayesDICE on the others.",
+    f"k ({min(KS)} to {max(KS)}) BayesDICE wins, ties and loses: a difference within "
+    f"{STANDARD_ERRORS:g} standard errors, paired by log, is a tie (over thousands of comparisons "
+    "some fall the wrong way by chance, and they are not independent). `trials`: the fewest logs "
+    f"of a cell; networks are trained in the first {NETWORK_TRIALS} logs only, too few to tell "
+    "much. `failed`: share of logs on which the method had no answer; it is held against BayesDICE "
+    "on the others. Candidates come in an order that is drawn for each log, so that ties fall "
+    "either way.",
     "`BayesDICE, independent` has the same marginals without correlation, aligned; `mean`, `lower "
     f"bound` and `upper bound` rank by one number, bounds those of central {100 * LEVEL:.0f} % "
     "intervals. Methods that give draws rank for each score by the least expected loss, the others "
-    "by their estimate or a bound. The file of the summary has every mean loss with its standard "
-    "error.",
+    "by their estimate or a bound. Importance sampling estimates the value of the logged steps. "
+    f"The Dirichlet model has its default prior (on Taxi {LARGE_DRAWS} draws), the bootstrap "
+    f"{FEWER_DRAWS} draws. The file of the summary has every mean loss with its standard error.",
 )

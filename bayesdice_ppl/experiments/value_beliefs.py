@@ -101,7 +101,8 @@ def pad(cells: Cells, candidates: Candidates) -> tuple[Cells, Candidates]:
         With as many pairs, states and starts as the next multiple of an eighth of the power of two
         below; what was added is never logged, never taken, and in no policy's features.
     """
-    n_pairs, n_states = candidates.target.shape[1], candidates.kept.shape[1]  # type: ignore[union-attr]
+    target = np.asarray(candidates.target)
+    n_pairs, n_states = target.shape[1], candidates.kept.shape[1]
     n_starts = len(cells.initial_state)
     pairs, states, starts = (_more(size) for size in (n_pairs, n_states, n_starts))
     cells = cells._replace(
@@ -111,7 +112,7 @@ def pad(cells: Cells, candidates: Candidates) -> tuple[Cells, Candidates]:
         initial_weight=np.pad(cells.initial_weight, (0, starts)),
     )
     candidates = candidates._replace(
-        target=np.pad(candidates.target, ((0, 0), (0, pairs))),
+        target=np.pad(target, ((0, 0), (0, pairs))),
         active=np.pad(candidates.active, ((0, 0), (0, pairs))),
         kept=np.pad(candidates.kept, ((0, 0), (0, states)), constant_values=1.0),
     )

@@ -25,12 +25,14 @@ def test_a_trial_depends_on_seed_cell_and_number_alone():
 def test_true_values_are_those_of_the_world():
     bandit = deal(Cell("bandit", 0.5, 5, 1, 1, (0.0, 1.0, 0.75)), 0, 0)
     # Arms that pay with probability 0.75 and 0.25; alpha is the share of the better one.
-    assert bandit.truth == pytest.approx([0.25, 0.75, 0.625], abs=1e-12)
-    assert list(bandit.candidates) == ["alpha_0.00", "alpha_1.00", "alpha_0.75"]
+    known = {"alpha_0.00": 0.25, "alpha_1.00": 0.75, "alpha_0.75": 0.625}
+    assert dict(zip(bandit.candidates, bandit.truth, strict=True)) == pytest.approx(known)
+    assert bandit.places == tuple(float(name.removeprefix("alpha_")) for name in bandit.candidates)
     lake = deal(Cell("frozenlake", 0.5, 5, 10, 1), 0, 0)
     world = bd.simulation.make_world("frozenlake")
-    exact = [float(bd.true_value(world.env, policy, 0.99)) for policy in world.candidates.values()]
+    exact = [float(bd.true_value(world.env, policy, 0.99)) for policy in lake.candidates.values()]
     assert lake.truth == pytest.approx(exact, rel=1e-12)
+    assert set(lake.candidates) == set(world.candidates)
     assert lake.gamma == 0.99
 
 
@@ -41,14 +43,26 @@ def test_arms_of_the_prior_bandit_are_uniform_and_independent():
     # Mean 1/2 and variance 1/12, within 4 standard errors.
     assert np.all(np.abs(arms.mean(axis=0) - 0.5) < 4 * np.sqrt(1 / 12 / 400))
     assert abs(np.corrcoef(arms.T)[0, 1]) < 4 / np.sqrt(400)
-    truth = np.array([trial.truth for trial in trials])
-    assert np.allclose(truth, arms[:, ::-1], atol=1e-15)
+    for trial in trials[:20]:
+        known = dict(zip(trial.places, trial.truth, strict=True))
+        assert known == pytest.approx({1.0: trial.arms[0], 0.0: trial.arms[1]})
 
 
 def test_every_trial_of_garnet_is_another_world():
     cell = Cell("garnet", 0.5, 2, 5, 2)
-    first, second = deal(cell, 0, 0), deal(cell, 1, 0)
-    assert not np.allclose(first.truth, second.truth)
+    others = [deal(cell, 1, 0), deal(cell, 0, 1), deal(cell._replace(n_episodes=3), 0, 0)]
+    first = np.sort(deal(cell, 0, 0).truth)
+    for other in others:
+        assert not np.allclose(first, np.sort(other.truth))
+    assert np.array_equal(first, np.sort(deal(cell, 0, 0).truth))
+
+
+def test_the_order_of_candidates_tells_nothing():
+    cell = Cell("bandit", 0.5, 2, 1, 400)
+    best = [int(np.argmax(deal(cell, number, 0).truth)) for number in range(400)]
+    counts = np.bincount(best, minlength=5)
+    # Each place holds the best in a fifth of the trials, within 4.5 standard errors.
+    assert np.all(np.abs(counts - 80) < 4.5 * np.sqrt(400 * 0.2 * 0.8))
 
 
 def test_an_unknown_world_is_refused():

@@ -5,12 +5,8 @@ import pytest
 from bayesdice_ppl.experiments.cells import Cell, deal
 from bayesdice_ppl.experiments.ci import IntervalCoverage, ci_cells, narrowest
 from bayesdice_ppl.experiments.coverage import LEVELS, coverage_of
-from bayesdice_ppl.experiments.interval_methods import (
-    BAYESDICE,
-    IntervalMethod,
-    central,
-    interval_methods,
-)
+from bayesdice_ppl.experiments.interval_methods import IntervalMethod, central, interval_methods
+from bayesdice_ppl.experiments.methods import BAYESDICE
 
 
 def test_coverage_by_hand():
@@ -90,6 +86,32 @@ def test_widths_are_held_against_methods_that_cover():
     assert held["covers"].all()
     without = narrowest(summary.filter(pl.col("method") != "covers, narrower"))
     assert without["ratio"].to_list() == pytest.approx([0.5] * 5)
+
+
+def test_widths_are_compared_on_the_same_trials():
+    # The other method was asked in the first five trials only, where BayesDICE is twice as wide.
+    own = [
+        (*row[:8], row[8] * scale, row[9] * scale, *row[10:])
+        for row in rows_of(BAYESDICE, np.ones(5), 10)
+        for scale in [2.0 if row[4] < 5 else 0.1]
+    ]
+    frame = frame_of(own, rows_of("other", np.ones(5), 5, n=5))
+    held = narrowest(IntervalCoverage(()).summarize(frame))
+    assert held["ratio"].to_list() == pytest.approx([2.0] * 5)
+    flat = frame_of(rows_of(BAYESDICE, np.ones(5), 10), rows_of("point", np.zeros(5), 10))
+    ratios = narrowest(IntervalCoverage(()).summarize(flat))["ratio"].to_numpy()
+    assert np.all(np.isinf(ratios))
+
+
+def test_remarks_say_what_was_measured():
+    frame = frame_of(rows_of(BAYESDICE, np.ones(5), 10), rows_of("covers", np.full(5, 0.5), 10))
+    experiment = IntervalCoverage(())
+    summary = experiment.summarize(frame)
+    said = experiment.remarks(summary)[0]
+    assert "is 0.2300 (standard error 0.0000) over its sizes: 0.230 at 50 x 1" in said
+    assert "in 0 of 5. The widest against a rival is 2.00 times covers (level 0.5" in said
+    assert list(experiment.tables(summary)) == ["Coverage and width: bandit"]
+    assert len(experiment.figure(summary).axes) == 2
 
 
 def test_a_trial_without_an_answer_counts_as_a_miss():

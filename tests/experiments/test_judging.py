@@ -6,7 +6,7 @@ import pytest
 from arviz_base import from_dict
 
 import bayesdice_ppl as bd
-from bayesdice_ppl.experiments.comparing import compare, count_verdicts, total
+from bayesdice_ppl.experiments.comparing import compare, count_verdicts, losses_table, total
 from bayesdice_ppl.experiments.judging import aligned, by_number, realized, shuffled, top_k_scores
 
 
@@ -80,21 +80,20 @@ def frame_of(losses):
 
 
 def test_differences_are_paired_and_counted():
-    frame = frame_of(
-        {
-            "own": [0.0, 1.0, 2.0, 3.0],
-            "worse": [1.0, 2.0, 3.0, 5.0],
-            "better": [-1.0, 0.0, 1.0, 1.0],
-            "same": [0.0, 1.0, 2.0, 3.0 + 1e-15],
-            "noisy": [1.0, 0.0, 3.0, 2.0],
-            "silent": [None, 2.0, 3.0, 5.0],
-        }
-    )
+    few = {
+        "own": [0.0, 1.0, 2.0, 3.0],
+        "worse": [1.0, 2.0, 3.0, 5.0],
+        "better": [-1.0, 0.0, 1.0, 1.0],
+        "same": [0.0, 1.0, 2.0, 3.0 + 1e-15],
+        "noisy": [1.0, 0.0, 3.0, 2.0],
+        "silent": [None, 2.0, 3.0, 5.0],
+    }
+    frame = frame_of({rule: losses * 8 for rule, losses in few.items()})
     summary = compare(frame, "own")
     by_rule = {row["rule"]: row for row in summary.iter_rows(named=True)}
     assert by_rule["worse"]["excess"] == 1.25
-    # Differences 1, 1, 1, 2: standard deviation 1/2, standard error 1/4.
-    assert by_rule["worse"]["excess_se"] == pytest.approx(0.25)
+    # Differences 1, 1, 1, 2, eight times: sum of squares 6 about their mean.
+    assert by_rule["worse"]["excess_se"] == pytest.approx(np.sqrt(6 / 31 / 32))
     assert by_rule["worse"]["loss"] == 2.75
     verdicts = {rule: row["verdict"] for rule, row in by_rule.items()}
     assert verdicts == {
@@ -107,7 +106,7 @@ def test_differences_are_paired_and_counted():
     }
     assert by_rule["same"]["excess"] == 0.0
     silent = by_rule["silent"]
-    assert (silent["failed"], silent["trials"]) == (1, 4)
+    assert (silent["failed"], silent["trials"]) == (8, 32)
     assert silent["excess"] == pytest.approx(4 / 3)
     assert total(summary, "worse") == (1, 0, 0)
     table = count_verdicts(summary, ("world", "rule"))
@@ -116,3 +115,27 @@ def test_differences_are_paired_and_counted():
     assert "own" not in shown
     failed = dict(zip(table["rule"], table["failed"], strict=True))
     assert failed["silent"] == 0.25
+    assert table["trials"].to_list() == [32] * 5
+
+
+def test_a_few_logs_make_no_verdict():
+    flat = [0.0] * 100
+    rare = [[1.0] * n + [0.0] * (100 - n) for n in (4, 20)]
+    summary = compare(frame_of({"own": flat, "four": rare[0], "twenty": rare[1]}), "own")
+    assert dict(zip(summary["rule"], summary["verdict"], strict=True)) == {
+        "own": None,
+        "four": "ties",
+        "twenty": "wins",
+    }
+    short = compare(frame_of({"own": [0.0] * 10, "worse": [1.0, 1.1] * 5}), "own")
+    assert short["verdict"].to_list() == [None, "ties"]
+
+
+def test_losses_are_shown_with_their_errors():
+    summary = compare(frame_of({"own": [0.0, 1.0], "other": [2.0, 2.0]}), "own")
+    shown = losses_table(summary, ["own", "other"], 2)
+    assert shown.select("rule", "regret@2").rows() == [
+        ("own", "0.5000 +- 0.5000"),
+        ("other", "2.0000 +- 0.0000"),
+    ]
+    assert losses_table(summary, ["own"], 3).is_empty()

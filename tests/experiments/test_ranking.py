@@ -1,14 +1,17 @@
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
 import pytest
 
 import bayesdice_ppl as bd
+from bayesdice_ppl.baselines import Estimate
 from bayesdice_ppl.experiments import make_experiment, worlds_of
 from bayesdice_ppl.experiments.ablation import ALIGNED, INDEPENDENT, NUMBERS, OPTIMAL, Ablation
 from bayesdice_ppl.experiments.cells import PRIOR_BANDIT, Cell, deal
-from bayesdice_ppl.experiments.ranking_methods import BAYESDICE, RankingMethod, ranking_methods
+from bayesdice_ppl.experiments.methods import BAYESDICE
+from bayesdice_ppl.experiments.ranking_methods import RankingMethod, ranking_methods
 from bayesdice_ppl.experiments.selection import PolicySelection
 
 BANDIT = Cell("bandit", 0.5, 12, 1, 1)
@@ -39,9 +42,9 @@ def test_every_rule_is_judged_by_every_score(world):
     frame = frame_of(Ablation((trial.cell,)), trial)
     rules = {ALIGNED, INDEPENDENT, *NUMBERS} | ({OPTIMAL} if world == PRIOR_BANDIT else set())
     names = {f"{score}@{k}" for score, k in frame.select("score", "k").unique().rows()}
-    assert len(names) == 15
+    assert len(names) == 14
     assert set(frame["rule"]) == rules | {f"for {name}" for name in names}
-    assert len(frame) == 15 * (len(rules) + 15)
+    assert len(frame) == 14 * (len(rules) + 14)
     assert frame["loss"].null_count() == 0
     # What is aligned to the judge is aligned.
     for name in names:
@@ -66,8 +69,8 @@ def test_the_optimal_ranking_follows_the_counts_alone():
     means = [(wins[arm] + 1) / (pulls[arm] + 2) for arm in (0, 1)]
     frame = frame_of(Ablation((trial.cell,)), trial)
     # Regret at 1 asks for the highest posterior mean: an end of the line.
-    best = -1 if means[0] > means[1] else 0
-    expected = trial.truth.max() - trial.truth[best]
+    best = max(trial.places) if means[0] > means[1] else min(trial.places)
+    expected = trial.truth.max() - trial.truth[trial.places.index(best)]
     assert loss_of(frame, "regret", 1, OPTIMAL) == pytest.approx(expected, abs=1e-12)
 
 
@@ -118,12 +121,47 @@ def test_a_method_without_an_answer_leaves_its_reason(monkeypatch):
     frame = frame_of(experiment, trial._replace(logs=silent))
     failed = frame.filter(pl.col("error").is_not_null())
     assert set(failed["rule"]) == {"WIS", "WIS, lower bound", "WIS, upper bound"}
-    assert failed["loss"].null_count() == len(failed) == 45
+    assert failed["loss"].null_count() == len(failed) == 42
     assert all("propensity" in reason for reason in failed["error"])
     summary = experiment.summarize(frame)
     shown = summary.filter(pl.col("rule") == "WIS")
-    assert shown["failed"].to_list() == [1] * 15
-    assert shown["verdict"].null_count() == 15
+    assert shown["failed"].to_list() == [1] * 14
+    assert shown["verdict"].null_count() == 14
+
+
+def test_a_method_that_cannot_tell_is_as_good_as_chance():
+    class Silent(NamedTuple):
+        gives: str = "estimate"
+
+        def estimate(self, *_, **__):
+            return Estimate(0.0)
+
+    given, method = [bd.scores.precision(1)], RankingMethod("silent", Silent())
+    hits = []
+    for number in range(400):
+        trial = deal(BANDIT, number, 0)
+        first = method.rank(trial, given)["silent"]["precision@1"][0]
+        hits.append(trial.truth[first] == trial.truth.max())
+    assert abs(np.mean(hits) - 0.2) < 4.5 * np.sqrt(0.2 * 0.8 / 400)
+
+
+def test_remarks_count_other_methods_alone():
+    rows = []
+    for rule, loss in ((BAYESDICE, 0.0), (f"{BAYESDICE}, mean", 1.0), ("a", 1.0), ("b", -1.0)):
+        rows += [
+            ("bandit", 0.5, 10, 1, trial, "regret", 2, rule, loss + 1e-3 * (trial % 7))
+            for trial in range(30)
+        ]
+    names = ["world", "behavior", "episodes", "steps", "trial", "score", "k", "rule", "loss"]
+    frame = pl.DataFrame(rows, schema=names, orient="row")
+    experiment = PolicySelection(())
+    summary = experiment.summarize(frame)
+    said = experiment.remarks(summary)[0]
+    assert "of 2 rules of other methods" in said
+    assert "loses against 1, as many against 0, and fewer against 1 (b 0/0/1)" in said
+    headings = list(experiment.tables(summary))
+    assert headings == ["Wins/ties/losses: bandit", "Losses: bandit"]
+    assert experiment.figure(summary).axes
 
 
 def test_experiments_know_their_worlds():

@@ -1,4 +1,5 @@
 import json
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,8 +44,8 @@ class Counting:
             pl.col("number").sum(), pl.len()
         )
 
-    def table(self, summary):
-        return summary
+    def tables(self, summary):
+        return {"A heading": summary}
 
     def remarks(self, summary):
         return ("**A remark.**",)
@@ -82,7 +83,7 @@ def test_everything_is_written_and_a_second_run_plays_nothing(tmp_path):
     assert frame.columns == ["world", "behavior", "episodes", "steps", "trial", "number", "reward"]
     assert frame["trial"].to_list() == frame["number"].to_list()
     text = written.table.read_text()
-    for part in ("Made by `redo`.", "**A remark.**", "| bandit | 20 | 3 | 3 |"):
+    for part in ("Made by `redo`.", "**A remark.**", "## A heading", "| bandit | 20 | 3 | 3 |"):
         assert part in text
     assert written.figure.read_bytes()[:4] == b"\x89PNG"
     record = json.loads((folder / "run.json").read_text())
@@ -114,7 +115,7 @@ def test_an_interrupted_run_goes_on(tmp_path):
 def test_another_run_is_not_gone_on_with(tmp_path):
     diary, folder = tmp_path / "diary", tmp_path / "out"
     run(Counting(CELLS[1:], diary), folder)
-    with pytest.raises(OutputError, match="another choice of seed"):
+    with pytest.raises(OutputError, match=r"another choice of seed \(0, now 1\)"):
         run(Counting(CELLS[1:], diary), folder, seed=1)
     with pytest.raises(OutputError, match="another choice of cells"):
         run(Counting(CELLS, diary), folder)
@@ -125,6 +126,54 @@ def test_another_run_is_not_gone_on_with(tmp_path):
         run(Counting(CELLS, diary), other)
     with pytest.raises(OutputError, match="found a file"):
         run(Counting(CELLS, diary), other / "thesis.txt")
+
+
+def test_a_damaged_part_is_played_again(tmp_path):
+    diary, folder = tmp_path / "diary", tmp_path / "out[1]"
+    first = run(Counting(CELLS[1:], diary), folder)
+    whole = pl.read_parquet(first.rows, glob=False)
+    empty, cut_off = sorted((folder / "parts" / CELLS[1].slug).iterdir())[:2]
+    empty.write_bytes(b"")
+    cut_off.write_bytes(cut_off.read_bytes()[:50])
+    again = run(Counting(CELLS[1:], diary), folder)
+    assert pl.read_parquet(again.rows, glob=False).equals(whole)
+    assert len(diary.read_text().split()) == 5
+
+
+def test_a_record_that_is_none_is_refused(tmp_path):
+    folder = tmp_path / "out"
+    folder.mkdir()
+    for text in ("[]", '"run"', "{"):
+        (folder / "run.json").write_text(text)
+        with pytest.raises(OutputError, match=r"run\.json"):
+            run(Counting(CELLS[1:], tmp_path), folder)
+    (folder / "run.json").unlink()
+    folder.rmdir()
+    run(Counting(CELLS[1:], tmp_path / "diary"), folder)
+    record = json.loads((folder / "run.json").read_text())
+    record["versions"]["numpy"] = "1.0"
+    (folder / "run.json").write_text(json.dumps(record))
+    with pytest.raises(OutputError, match=r"versions \(numpy 1\.0, now"):
+        run(Counting(CELLS[1:], tmp_path / "diary"), folder)
+
+
+def test_a_part_that_cannot_be_written_is_an_error_with_a_sentence(tmp_path):
+    folder = tmp_path / "out"
+    run(Counting(CELLS[1:], tmp_path / "diary"), folder)
+    shutil.rmtree(folder / "parts")
+    (folder / "parts").write_text("in the way")
+    with pytest.raises(OutputError, match="cannot be made"):
+        run(Counting(CELLS[1:], tmp_path / "diary"), folder)
+
+
+def test_a_fault_is_told_with_its_trial(tmp_path, monkeypatch):
+    def fault(*_):
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(Counting, "rows", fault)
+    with pytest.raises(ZeroDivisionError) as raised:
+        run(Counting(CELLS[1:], tmp_path / "diary"), tmp_path / "out")
+    assert raised.value.__notes__ == ["bandit, behavior 0.5, 20 x 1, trial 0"]
 
 
 def test_an_error_names_cell_and_trial(tmp_path):
