@@ -145,12 +145,25 @@ def show_estimates(
     console.print(_earned(logged.value, logged.standard_error))
     what = {"value": "estimate", "lower": "lower end", "upper": "upper end"}[by]
     best = [name for name in order if by_name[name][by] == by_name[order[0]][by]]
+    overlapping = [
+        name
+        for name in order
+        if has_interval
+        and name not in best
+        and by_name[name]["upper"] >= by_name[order[0]]["lower"]
+        and by_name[name]["lower"] <= by_name[order[0]]["upper"]
+    ]
     have = "has" if len(best) == 1 else "all have" if len(best) > 2 else "both have"
     console.print(
         f"[bold]{escape(', '.join(best))} {have} the highest {what}.[/bold] "
         f"{escape(found.method.short)} "
         "gives no belief: how sure this order is, and what it would lose, is not known."
     )
+    if overlapping:
+        console.print(
+            f"The intervals of {len(overlapping)} of {len(order) - len(best)} others overlap with "
+            "that one: by these numbers alone they may be better."
+        )
 
 
 def _earned(value: float, standard_error: float) -> str:

@@ -332,3 +332,49 @@ def test_the_figure_holds_every_name_with_its_numbers(with_intervals, tmp_path):
 def test_a_figure_of_what_does_not_match_is_refused(names, intervals):
     with pytest.raises(bd.errors.SettingsError, match="expected a value, and an interval"):
         bd.plots.estimates(names, [0.5], intervals)
+
+
+def test_settings_of_a_method_are_listed(monkeypatch, capsys):
+    code, out = run("methods", "wpdis:bca", monkeypatch=monkeypatch, capsys=capsys)
+    assert code == 0
+    assert "Needs: propensities. Gives: interval." in out.out
+    assert "resamples" in out.out
+    code, out = run("methods", "wpdis:bcaa", monkeypatch=monkeypatch, capsys=capsys)
+    assert code == 2
+    assert "wpdis" in out.err
+
+
+def test_an_overwritten_folder_holds_nothing_of_the_run_before(
+    files, tmp_path, monkeypatch, capsys
+):
+    folder = tmp_path / "out"
+    for method in ("mis:student", "beta", "lstdq"):
+        code, out = run(
+            *arguments(files, "bandit", folder, "--method", method, "--overwrite"),
+            monkeypatch=monkeypatch, capsys=capsys,
+        )  # fmt: skip
+        assert code == 0, out.err
+        found = {path.name for path in folder.iterdir()}
+        if method == "beta":
+            assert found == {"belief.nc", "ranking.json", "forest.png"}
+            assert "The belief is of --method beta, not BayesDICE's." in out.out
+        else:
+            assert found == {"ranking.json", "estimates.csv", "estimates.png"}
+
+
+def test_intervals_that_overlap_are_told(tmp_path, monkeypatch, capsys):
+    pl.DataFrame(
+        {"state": [0] * 40, "action": [0, 1] * 20, "reward": [1.0, 1.0, 0.0, 0.0] * 10}
+    ).write_csv(tmp_path / "log.csv")
+    pl.DataFrame(
+        {"policy": ["a", "b"], "state": [0, 0], "action": [0, 1], "prob": [1.0, 1.0]}
+    ).write_csv(tmp_path / "policies.csv")
+    code, out = run(
+        *["select", tmp_path / "log.csv", "-p", tmp_path / "policies.csv", "--gamma", "0"],
+        *["--method", "coin_dice", "-o", tmp_path / "out"],
+        monkeypatch=monkeypatch,
+        capsys=capsys,
+    )
+    assert code == 0, out.err
+    said = " ".join(out.out.split())
+    assert "a, b both have the highest estimate" in said or "overlap with that one" in said

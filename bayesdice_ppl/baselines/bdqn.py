@@ -21,7 +21,7 @@ from bayesdice_ppl.baselines.bayesian_last_layer import (
 from bayesdice_ppl.baselines.beta_bandit import central
 from bayesdice_ppl.baselines.checks import even, positive, whole
 from bayesdice_ppl.baselines.fitted_q import NetworkSettings
-from bayesdice_ppl.baselines.interface import Estimate, Needs, check_question
+from bayesdice_ppl.baselines.interface import Asked, Checked, Estimate, Needs
 from bayesdice_ppl.errors import SettingsError
 from bayesdice_ppl.keys import seed_sequence
 from bayesdice_ppl.logs import Logs
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 @final
 @dataclass(frozen=True)
-class Bdqn:
+class Bdqn(Checked):
     """A choice of BDQN; make one with `bdqn`."""
 
     prior_sd: float
@@ -61,17 +61,14 @@ class Bdqn:
         """Posterior draws."""
         return "draws"
 
-    def estimate(
+    def answer(
         self,
         logs: Logs,
         policy: Policy | ContinuousPolicy,
-        *,
-        gamma: float,
-        level: float = 0.9,
-        rng_key: PRNGKeyArray | None = None,
-        on_termination: str = "restart",
+        asked: Asked,
+        rng_key: PRNGKeyArray | None,
     ) -> Estimate:
-        """Estimate the value of a policy; see `bayesdice_ppl.baselines.Baseline`.
+        """Train the network, and draw from the posterior of its last layer.
 
         Raises
         ------
@@ -80,9 +77,6 @@ class Bdqn:
         LogsError
             The regressions diverge.
         """
-        asked = check_question(
-            self, logs, gamma=gamma, level=level, rng_key=rng_key, on_termination=on_termination
-        )
         if asked.gamma == 1.0:
             raise SettingsError(
                 "bdqn draws (1 - gamma) Q, which says nothing at gamma = 1; use a discount below "
@@ -92,7 +86,7 @@ class Bdqn:
 
         from bayesdice_ppl.baselines.fitted_q_network import prepare_network, train_network
 
-        assert rng_key is not None, "check_question refuses a question without a key"
+        assert rng_key is not None, "a question without a key was refused"
         key_actions, key_train, key_draws = jax.random.split(rng_key, 3)
         prepared = prepare_network(logs, policy, asked, self.network, key_actions)
         trained = train_network(prepared, self.network, key_train)

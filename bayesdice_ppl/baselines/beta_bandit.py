@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Float, PRNGKeyArray
 
 from bayesdice_ppl.baselines.checks import positive, whole
-from bayesdice_ppl.baselines.interface import Estimate, Needs, check_question
+from bayesdice_ppl.baselines.interface import Asked, Checked, Estimate, Needs
 from bayesdice_ppl.errors import LogsError, SettingsError
 from bayesdice_ppl.keys import seed_sequence
 from bayesdice_ppl.logs import Logs
@@ -58,7 +58,7 @@ class _Arms(NamedTuple):
 
 @final
 @dataclass(frozen=True)
-class BetaBandit:
+class BetaBandit(Checked):
     """The conjugate Beta posterior of a bandit; make one with `beta_bandit`."""
 
     prior: tuple[float, float] = (1.0, 1.0)
@@ -85,21 +85,15 @@ class BetaBandit:
         """Posterior draws."""
         return "draws"
 
-    def estimate(
+    def answer(
         self,
         logs: Logs,
         policy: Policy | ContinuousPolicy,
-        *,
-        gamma: float,
-        level: float = 0.9,
-        rng_key: PRNGKeyArray | None = None,
-        on_termination: str = "restart",
+        asked: Asked,
+        rng_key: PRNGKeyArray | None,
     ) -> Estimate:
-        """Exact posterior mean, and draws; see `bayesdice_ppl.baselines.Baseline`."""
-        asked = check_question(
-            self, logs, gamma=gamma, level=level, rng_key=rng_key, on_termination=on_termination
-        )
-        assert rng_key is not None  # check_question has seen to it
+        """Give the exact posterior mean, and draws."""
+        assert rng_key is not None  # it was asked for among the needs
         arms = self._arms(logs, policy)
         probability = np.zeros(self.draws)
         for j, action in enumerate(arms.actions):

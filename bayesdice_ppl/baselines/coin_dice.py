@@ -49,7 +49,7 @@ class CoinDice(OnRows):
         """An interval."""
         return "interval"
 
-    def answer(self, rows: Rows, asked: Asked) -> Estimate:
+    def answer_rows(self, rows: Rows, asked: Asked) -> Estimate:
         """Find the least and the greatest value in the ball."""
         radius = 0.5 * float(chi2.ppf(asked.level, 1))
         center = evaluate(rows, self.ridge)

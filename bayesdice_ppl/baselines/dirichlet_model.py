@@ -17,7 +17,7 @@ from bayesdice_ppl.baselines.beta_bandit import beta_prior, central, two_rewards
 from bayesdice_ppl.baselines.checks import one_of, positive, whole
 from bayesdice_ppl.baselines.dirichlet_rewards import Prior
 from bayesdice_ppl.baselines.dirichlet_worlds import Worlds, count_outcomes, draw_worlds
-from bayesdice_ppl.baselines.interface import Asked, Estimate, Needs, check_question
+from bayesdice_ppl.baselines.interface import Asked, Checked, Estimate, Needs
 from bayesdice_ppl.errors import LogsError, SettingsError
 from bayesdice_ppl.logs import Logs
 from bayesdice_ppl.policies import ContinuousPolicy, Policy
@@ -30,7 +30,7 @@ MOST_PRIOR = 1000.0
 
 @final
 @dataclass(frozen=True)
-class DirichletModel:
+class DirichletModel(Checked):
     """A model-based posterior; make one with `dirichlet_model`."""
 
     prior: float
@@ -59,21 +59,15 @@ class DirichletModel:
         """Posterior draws."""
         return "draws"
 
-    def estimate(
+    def answer(
         self,
         logs: Logs,
         policy: Policy | ContinuousPolicy,
-        *,
-        gamma: float,
-        level: float = 0.9,
-        rng_key: PRNGKeyArray | None = None,
-        on_termination: str = "restart",
+        asked: Asked,
+        rng_key: PRNGKeyArray | None,
     ) -> Estimate:
-        """Draw the posterior of a policy's value; see `bayesdice_ppl.baselines.Baseline`."""
-        asked = check_question(
-            self, logs, gamma=gamma, level=level, rng_key=rng_key, on_termination=on_termination
-        )
-        assert rng_key is not None  # check_question has seen to it
+        """Draw the posterior of a policy's value."""
+        assert rng_key is not None  # it was asked for among the needs
         model = count_outcomes(logs, policy, asked.gamma, rewards=self.reward == "outcome")
         prior = Prior(self.prior, self.reward, self.reward_prior, self.reward_values)
         batches = draw_worlds(model, prior, asked.gamma, self.draws, rng_key)

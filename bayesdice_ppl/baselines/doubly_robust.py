@@ -15,7 +15,7 @@ from jaxtyping import PRNGKeyArray
 from bayesdice_ppl.baselines.behavior import BEHAVIORS, log_ratio
 from bayesdice_ppl.baselines.checks import nonnegative, one_of
 from bayesdice_ppl.baselines.corrections import bellman_episodes, corrected, fit_errors
-from bayesdice_ppl.baselines.interface import Estimate, Needs, check_question
+from bayesdice_ppl.baselines.interface import Asked, Checked, Estimate, Needs
 from bayesdice_ppl.baselines.intervals import (
     RESAMPLES,
     check_interval,
@@ -32,7 +32,7 @@ METHOD = "doubly robust"
 
 @final
 @dataclass(frozen=True)
-class DoublyRobust:
+class DoublyRobust(Checked):
     """A doubly robust estimator; see `doubly_robust`."""
 
     weighted: bool = True
@@ -73,25 +73,14 @@ class DoublyRobust:
         """``"interval"`` or ``"estimate"``."""
         return "estimate" if self.interval is None else "interval"
 
-    def estimate(
+    def answer(
         self,
         logs: Logs,
         policy: Policy | ContinuousPolicy,
-        *,
-        gamma: float,
-        level: float = 0.9,
-        rng_key: PRNGKeyArray | None = None,
-        on_termination: str = "restart",
+        asked: Asked,
+        rng_key: PRNGKeyArray | None,
     ) -> Estimate:
-        """Estimate the value of a policy; see `Baseline.estimate`."""
-        asked = check_question(
-            self,
-            logs,
-            gamma=gamma,
-            level=level,
-            rng_key=rng_key,
-            on_termination=on_termination,
-        )
+        """Estimate from episodes of corrected errors."""
         rows, used, starts = bellman_episodes(logs, asked.gamma)
         ratio = log_ratio(logs, policy, self.behavior)
         log_weight = cumulative_log_weight(ratio, all_rows(logs, asked.gamma).step)[used]

@@ -31,7 +31,7 @@ class DualDice(OnRows):
         """Name in tables."""
         return "dual_dice"
 
-    def answer(self, rows: Rows, asked: Asked) -> Estimate:
+    def answer_rows(self, rows: Rows, asked: Asked) -> Estimate:
         """Weigh the rewards by the ratio."""
         if asked.gamma == 1.0:
             raise SettingsError(

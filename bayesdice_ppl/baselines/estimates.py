@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
@@ -124,8 +125,17 @@ class Estimates:
 
         return lay_out_draws(self)
 
+    @cached_property
+    def support_warnings(self) -> tuple[str, ...]:
+        """What the log cannot tell of the candidates, a sentence each; for logs of labels."""
+        from bayesdice_ppl.baselines.beliefs import warn_of_support
+
+        return tuple(f"{each['policy']}: {each['reason']}" for each in warn_of_support(self))
+
     def __repr__(self) -> str:
-        return f"Estimates({self.method.short}, {len(self.names)} policies)"
+        head = f"Estimates({self.method.short}, {len(self.names)} policies)"
+        warnings = [f"Warning: {sentence}" for sentence in self.support_warnings]
+        return "\n".join([head, str(self.table), *warnings])
 
 
 def estimate_all(

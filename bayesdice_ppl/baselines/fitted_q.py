@@ -15,7 +15,7 @@ from jaxtyping import Float, PRNGKeyArray
 
 from bayesdice_ppl.baselines.bellman import build_system, default_ridge, feature_gram
 from bayesdice_ppl.baselines.checks import even, one_of, optional_ridge, positive, whole
-from bayesdice_ppl.baselines.interface import Estimate, Needs, check_question
+from bayesdice_ppl.baselines.interface import Asked, Checked, Estimate, Needs
 from bayesdice_ppl.baselines.rows import FeatureRows, Rows, make_rows
 from bayesdice_ppl.errors import LogsError
 from bayesdice_ppl.features.maps import FeatureChoice
@@ -61,7 +61,7 @@ class NetworkSettings:
 
 @final
 @dataclass(frozen=True)
-class FittedQ:
+class FittedQ(Checked):
     """A choice of fitted Q evaluation; make one with `fitted_q`."""
 
     model: str
@@ -90,20 +90,14 @@ class FittedQ:
         """An estimate alone."""
         return "estimate"
 
-    def estimate(
+    def answer(
         self,
         logs: Logs,
         policy: Policy | ContinuousPolicy,
-        *,
-        gamma: float,
-        level: float = 0.9,
-        rng_key: PRNGKeyArray | None = None,
-        on_termination: str = "restart",
+        asked: Asked,
+        rng_key: PRNGKeyArray | None,
     ) -> Estimate:
-        """Estimate the value of a policy; see `bayesdice_ppl.baselines.Baseline`."""
-        asked = check_question(
-            self, logs, gamma=gamma, level=level, rng_key=rng_key, on_termination=on_termination
-        )
+        """Iterate the regression."""
         if self.model == "mlp" and rng_key is not None:
             from bayesdice_ppl.baselines.fitted_q_network import network_value
 

@@ -14,7 +14,7 @@ from jaxtyping import PRNGKeyArray
 
 from bayesdice_ppl.baselines.behavior import BEHAVIORS, check_every_step, log_ratio
 from bayesdice_ppl.baselines.checks import one_of, positive
-from bayesdice_ppl.baselines.interface import Estimate, Needs, check_question
+from bayesdice_ppl.baselines.interface import Asked, Checked, Estimate, Needs
 from bayesdice_ppl.baselines.intervals import (
     RESAMPLES,
     check_interval,
@@ -40,7 +40,7 @@ _SHORT = {
 
 @final
 @dataclass(frozen=True)
-class ImportanceSampling:
+class ImportanceSampling(Checked):
     """An importance-sampling estimator; see `importance_sampling`."""
 
     kind: str = "per_step"
@@ -83,25 +83,14 @@ class ImportanceSampling:
         """``"interval"`` or ``"estimate"``."""
         return "estimate" if self.interval is None else "interval"
 
-    def estimate(
+    def answer(
         self,
         logs: Logs,
         policy: Policy | ContinuousPolicy,
-        *,
-        gamma: float,
-        level: float = 0.9,
-        rng_key: PRNGKeyArray | None = None,
-        on_termination: str = "restart",
+        asked: Asked,
+        rng_key: PRNGKeyArray | None,
     ) -> Estimate:
-        """Estimate the value of a policy; see `Baseline.estimate`."""
-        asked = check_question(
-            self,
-            logs,
-            gamma=gamma,
-            level=level,
-            rng_key=rng_key,
-            on_termination=on_termination,
-        )
+        """Estimate from reweighted episodes."""
         sample = self._sample(logs, policy, asked.gamma, restart=asked.restart)
         width = 0.0
         if self.interval in ("bernstein", "hoeffding"):

@@ -6,6 +6,7 @@ vectors for states, is refused with a reason instead of answered with made-up nu
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, final, runtime_checkable
 
@@ -197,3 +198,71 @@ def check_question(
             "at gamma = 1 absorbing terminations leave nothing to value: use 'restart'."
         )
     return Asked(float(gamma), float(level), on_termination == "restart")
+
+
+class Checked(ABC):
+    """A baseline whose questions are held against its needs before they are answered.
+
+    What a concrete one adds is its `answer`.
+    """
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """Name in tables."""
+
+    @property
+    @abstractmethod
+    def short(self) -> str:
+        """Name for `make` and `--method`."""
+
+    @property
+    @abstractmethod
+    def needs(self) -> Needs:
+        """What it asks of a log."""
+
+    @property
+    @abstractmethod
+    def gives(self) -> str:
+        """The most that its `Estimate` holds."""
+
+    def estimate(
+        self,
+        logs: Logs,
+        policy: Policy | ContinuousPolicy,
+        *,
+        gamma: float,
+        level: float = 0.9,
+        rng_key: PRNGKeyArray | None = None,
+        on_termination: str = "restart",
+    ) -> Estimate:
+        """Estimate the normalized value of a policy; see `Baseline.estimate`."""
+        asked = check_question(
+            self, logs, gamma=gamma, level=level, rng_key=rng_key, on_termination=on_termination
+        )
+        return self.answer(logs, policy, asked, rng_key)
+
+    @abstractmethod
+    def answer(
+        self,
+        logs: Logs,
+        policy: Policy | ContinuousPolicy,
+        asked: Asked,
+        rng_key: PRNGKeyArray | None,
+    ) -> Estimate:
+        """Answer a question that has been checked.
+
+        Parameters
+        ----------
+        logs, policy
+            The log and the candidate.
+        asked
+            Discount, level, and how terminations are read.
+        rng_key
+            A key wherever the method needs one.
+
+        Raises
+        ------
+        LogsError, PoliciesError, SettingsError
+            The log or the candidate does not suit the method.
+        """

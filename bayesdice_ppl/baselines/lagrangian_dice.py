@@ -68,7 +68,7 @@ class LagrangianDice(OnRows):
         """Name for the command line, such as "gen_dice"."""
         return SHORT.get(self.label.removeprefix("lagrangian_"), self.label)
 
-    def answer(self, rows: Rows, asked: Asked) -> Estimate:
+    def answer_rows(self, rows: Rows, asked: Asked) -> Estimate:
         """Find the saddle point and read the estimate off it."""
         if asked.gamma == 1.0 and not self.switches.normalization:
             raise SettingsError(

@@ -27,7 +27,7 @@ class Lstdq(OnRows):
         """Name in tables."""
         return "lstdq"
 
-    def answer(self, rows: Rows, asked: Asked) -> Estimate:
+    def answer_rows(self, rows: Rows, asked: Asked) -> Estimate:
         """Solve the Bellman equation."""
         return Estimate(solve_value(rows, self.ridge))
 

@@ -15,7 +15,7 @@ from jaxtyping import PRNGKeyArray
 
 from bayesdice_ppl.baselines.beta_bandit import central
 from bayesdice_ppl.baselines.checks import optional_ridge, whole
-from bayesdice_ppl.baselines.interface import Asked, Estimate, Needs, check_question
+from bayesdice_ppl.baselines.interface import Asked, Checked, Estimate, Needs
 from bayesdice_ppl.baselines.lstdq_weighted import Units, solve_weighted
 from bayesdice_ppl.baselines.rows import make_rows
 from bayesdice_ppl.errors import LogsError
@@ -29,7 +29,7 @@ METHOD = "lstdq_bootstrap"
 
 @final
 @dataclass(frozen=True)
-class LstdqBootstrap:
+class LstdqBootstrap(Checked):
     """A Bayesian bootstrap of LSTDQ; make one with `lstdq_bootstrap`."""
 
     resamples: int
@@ -57,21 +57,15 @@ class LstdqBootstrap:
         """Posterior draws."""
         return "draws"
 
-    def estimate(
+    def answer(
         self,
         logs: Logs,
         policy: Policy | ContinuousPolicy,
-        *,
-        gamma: float,
-        level: float = 0.9,
-        rng_key: PRNGKeyArray | None = None,
-        on_termination: str = "restart",
+        asked: Asked,
+        rng_key: PRNGKeyArray | None,
     ) -> Estimate:
-        """Draw the posterior of a policy's value; see `bayesdice_ppl.baselines.Baseline`."""
-        asked = check_question(
-            self, logs, gamma=gamma, level=level, rng_key=rng_key, on_termination=on_termination
-        )
-        assert rng_key is not None  # check_question has seen to it
+        """Draw the posterior of a policy's value."""
+        assert rng_key is not None  # it was asked for among the needs
         units = find_units(logs, asked)
         rows = make_rows(
             logs,

@@ -16,7 +16,7 @@ from jaxtyping import Float, PRNGKeyArray
 from bayesdice_ppl.baselines.bellman import LabelRows, evaluate
 from bayesdice_ppl.baselines.checks import nonnegative
 from bayesdice_ppl.baselines.importance_sampling import check_bounds
-from bayesdice_ppl.baselines.interface import Asked, Estimate, Needs, check_question
+from bayesdice_ppl.baselines.interface import Asked, Checked, Estimate, Needs
 from bayesdice_ppl.baselines.intervals import (
     RESAMPLES,
     check_interval,
@@ -35,7 +35,7 @@ METHOD = "marginalized importance sampling"
 
 @final
 @dataclass(frozen=True)
-class Marginalized:
+class Marginalized(Checked):
     """A marginalized importance-sampling estimator; see `marginalized`."""
 
     interval: str | None = None
@@ -70,25 +70,14 @@ class Marginalized:
         """``"interval"`` or ``"estimate"``."""
         return "estimate" if self.interval is None else "interval"
 
-    def estimate(
+    def answer(
         self,
         logs: Logs,
         policy: Policy | ContinuousPolicy,
-        *,
-        gamma: float,
-        level: float = 0.9,
-        rng_key: PRNGKeyArray | None = None,
-        on_termination: str = "restart",
+        asked: Asked,
+        rng_key: PRNGKeyArray | None,
     ) -> Estimate:
-        """Estimate the value of a policy; see `Baseline.estimate`."""
-        asked = check_question(
-            self,
-            logs,
-            gamma=gamma,
-            level=level,
-            rng_key=rng_key,
-            on_termination=on_termination,
-        )
+        """Estimate from transitions weighted by the ratio."""
         used = usable_rows(logs, asked.gamma).mask
         ratio = self._ratio(logs, policy, asked, rng_key)
         episode, m = logs.episode[used], logs.n_episodes

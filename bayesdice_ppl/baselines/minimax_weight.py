@@ -104,7 +104,7 @@ class MinimaxWeight(OnRows):
             return _kernel_features(logs, self.n_inducing)
         return self.features
 
-    def answer(self, rows: Rows, asked: Asked) -> Estimate:
+    def answer_rows(self, rows: Rows, asked: Asked) -> Estimate:
         """Weigh the rewards by the ratio."""
         if self.critics == "kernel" and isinstance(rows, FeatureRows):
             sd = self.prior_sd

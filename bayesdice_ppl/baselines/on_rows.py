@@ -5,13 +5,13 @@ They need no propensities, take labels or features, and differ in what they make
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
 
 from jaxtyping import PRNGKeyArray
 
-from bayesdice_ppl.baselines.interface import Asked, Estimate, Needs, check_question
+from bayesdice_ppl.baselines.interface import Asked, Checked, Estimate, Needs
 from bayesdice_ppl.baselines.rows import Rows, make_rows
 from bayesdice_ppl.features.maps import FeatureChoice
 from bayesdice_ppl.logs import Logs
@@ -19,7 +19,7 @@ from bayesdice_ppl.policies import ContinuousPolicy, Policy
 
 
 @dataclass(frozen=True)
-class OnRows(ABC):
+class OnRows(Checked):
     """A baseline that answers from the rows of the Bellman equation.
 
     Attributes
@@ -55,20 +55,14 @@ class OnRows(ABC):
         """An estimate alone."""
         return "estimate"
 
-    def estimate(
+    def answer(
         self,
         logs: Logs,
         policy: Policy | ContinuousPolicy,
-        *,
-        gamma: float,
-        level: float = 0.9,
-        rng_key: PRNGKeyArray | None = None,
-        on_termination: str = "restart",
+        asked: Asked,
+        rng_key: PRNGKeyArray | None,
     ) -> Estimate:
-        """Estimate the value of a policy; see `bayesdice_ppl.baselines.Baseline`."""
-        asked = check_question(
-            self, logs, gamma=gamma, level=level, rng_key=rng_key, on_termination=on_termination
-        )
+        """Estimate the value from the rows of the Bellman equation."""
         rows = make_rows(
             logs,
             policy,
@@ -78,12 +72,12 @@ class OnRows(ABC):
             renormalize=self.renormalize,
             merge=self.merge,
         )
-        return self.answer(rows, asked)
+        return self.answer_rows(rows, asked)
 
     def features_of(self, logs: Logs) -> FeatureChoice | None:
         """Give the features of a log."""
         return self.features
 
     @abstractmethod
-    def answer(self, rows: Rows, asked: Asked) -> Estimate:
+    def answer_rows(self, rows: Rows, asked: Asked) -> Estimate:
         """Estimate the value from the rows; a SettingsError where the method has no answer."""

@@ -63,12 +63,33 @@ LevelOption = Annotated[
 
 
 @app.command()
-def methods() -> None:
-    """List the methods that `bayesdice select --method` knows."""
-    from bayesdice_ppl.baselines import catalog
-    from bayesdice_ppl.console import make_console, show_methods
+def methods(
+    name: Annotated[
+        str | None, typer.Argument(help="Show the settings of this method, such as wpdis:bca.")
+    ] = None,
+) -> None:
+    """List the methods that `bayesdice select --method` knows, or the settings of one."""
+    import polars as pl
 
-    show_methods(make_console(), catalog())
+    from bayesdice_ppl.baselines import catalog, make
+    from bayesdice_ppl.baselines.registry import settings_of
+    from bayesdice_ppl.console import make_console, show_methods, show_rows
+
+    console = make_console()
+    if name is None:
+        show_methods(console, catalog())
+        return
+    settings = settings_of(name)
+    method = make(name)
+    base = method.short.partition(":")[0]
+    known = catalog().filter(pl.col("name") == base).row(0, named=True)
+    console.print(known["description"], markup=False)
+    console.print(f"Needs: {known['needs'] or 'transitions alone'}. Gives: {method.gives}.")
+    rows = [
+        [key, str(parameter.annotation).replace(" | ", " or "), str(parameter.default)]
+        for key, parameter in settings.items()
+    ]
+    show_rows(console, "Settings, each --set name=value", ["name", "takes", "default"], rows)
 
 
 def choose_method(

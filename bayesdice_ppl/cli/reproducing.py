@@ -44,11 +44,14 @@ def reproduce(
     from bayesdice_ppl.console import make_console
     from bayesdice_ppl.experiments import make_experiment
     from bayesdice_ppl.experiments import reproduce as rerun
+    from bayesdice_ppl.experiments.running import begin_run
 
     chosen = None if worlds is None else [one.strip() for one in worlds.split(",") if one.strip()]
     experiment = make_experiment(name, quick=quick, marginal=marginal, worlds=chosen, trials=trials)
     n_workers = workers or _cores()
     os.environ.setdefault("MPLBACKEND", "Agg")
+    # Before anything is said: a folder of another run is refused.
+    begin_run(experiment, output, seed)
     console = make_console()
     n_trials = sum(cell.n_trials for cell in experiment.cells)
     console.print(

@@ -6,7 +6,8 @@ Either is written to a folder as a whole or not at all.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,19 @@ if TYPE_CHECKING:
 
 BELIEF_FILE, RANKING_FILE, FIGURE_FILE = "belief.nc", "ranking.json", "forest.png"
 ESTIMATES_FILE, ESTIMATES_FIGURE_FILE = "estimates.csv", "estimates.png"
+_ALL_FILES = (BELIEF_FILE, RANKING_FILE, FIGURE_FILE, ESTIMATES_FILE, ESTIMATES_FIGURE_FILE)
+
+
+@contextmanager
+def _results(output: Path, *, overwrite: bool) -> Iterator[Path]:
+    """A scratch folder whose files replace all results of an earlier run, of whatever method."""
+    from bayesdice_ppl.outputs import staged_folder
+
+    with staged_folder(output, overwrite=overwrite) as scratch:
+        yield scratch
+        for name in _ALL_FILES:
+            if not (scratch / name).exists():
+                (output / name).unlink(missing_ok=True)
 
 
 def fit_belief(
@@ -123,10 +137,10 @@ def estimate_and_write(
     from bayesdice_ppl.baselines.beliefs import versions, warn_of_support
     from bayesdice_ppl.console import make_console, show_estimates, show_logs
     from bayesdice_ppl.diagnostics import logged_value
-    from bayesdice_ppl.outputs import staged_folder, write_json
+    from bayesdice_ppl.outputs import write_json
 
     console = make_console()
-    with staged_folder(output, overwrite=overwrite) as scratch:
+    with _results(output, overwrite=overwrite) as scratch:
         show_logs(console, logs)
         found, used = _estimate(method, logs, policies, seed, **question)
         order = found.order(by)
@@ -154,7 +168,7 @@ def estimate_and_write(
             order,
             table["value"].to_list(),
             intervals,
-            caption=method.name + (f", {100 * found.level:g}% intervals" if intervals else ""),
+            caption=method.short + (f", {100 * found.level:g}% intervals" if intervals else ""),
             logged=logged.value,
         )
         plots.save(figure, scratch / ESTIMATES_FIGURE_FILE)
@@ -200,16 +214,18 @@ def _rank_and_write(
 ) -> Selection:
     from bayesdice_ppl.belief import save_belief
     from bayesdice_ppl.console import make_console, show_fit, show_logs, show_selection
-    from bayesdice_ppl.outputs import staged_folder, write_json
+    from bayesdice_ppl.outputs import write_json
     from bayesdice_ppl.selection import select as select_ranking
 
     # Figures go to a file: no window, whatever the machine has.
     os.environ.setdefault("MPLBACKEND", "Agg")
     console = make_console()
-    with staged_folder(output, overwrite=overwrite) as scratch:
+    with _results(output, overwrite=overwrite) as scratch:
         show_logs(console, logs)
         belief = make_belief()
         show_fit(console, belief)
+        if "method" in belief.attrs:
+            console.print(f"The belief is of --method {belief.attrs['method']}, not BayesDICE's.")
         selection = select_ranking(belief, score, **(launch or {}))
         save_belief(belief, scratch / BELIEF_FILE)
         write_json(ranking_content(selection, belief, source), scratch / RANKING_FILE)

@@ -8,7 +8,6 @@ drawn from the prior, the Bayes-optimal ranking is the least loss that any rule 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, final
 
@@ -17,7 +16,7 @@ import polars as pl
 
 from bayesdice_ppl.baselines.bayes_optimal import bayes_optimal_ranking
 from bayesdice_ppl.experiments.believing import draw_values
-from bayesdice_ppl.experiments.cells import PRIOR_BANDIT, Cell, Trial
+from bayesdice_ppl.experiments.cells import PRIOR_BANDIT, Cell, Plan, Trial
 from bayesdice_ppl.experiments.comparing import (
     STANDARD_ERRORS,
     by_world,
@@ -41,43 +40,17 @@ KS, SHOWN_K = (1, 2, 3, 4), 2
 DRAWS = 2_000
 BEHAVIOR = 0.5
 
-SIZES: dict[str, tuple[tuple[int, int], ...]] = {
+_SIZES: dict[str, tuple[tuple[int, int], ...]] = {
     "bandit": ((10, 1), (25, 1), (50, 1), (100, 1)),
     PRIOR_BANDIT: ((10, 1), (25, 1), (50, 1), (100, 1)),
     "reacher": ((25, 100), (50, 100)),
 }
-"""World -> episodes and steps of its logs."""
-
-TRIALS = {"bandit": 1000, PRIOR_BANDIT: 1000, "reacher": 50}
-QUICK_TRIALS = 100
-
-
-def ablation_cells(
-    worlds: Sequence[str] | None = None, *, quick: bool = False, trials: int | None = None
-) -> tuple[Cell, ...]:
-    """List the cells of the experiment.
-
-    Parameters
-    ----------
-    worlds
-        Some of `SIZES`; None: all, of a quick run the bandits.
-    quick
-        One size a world and 100 trials.
-    trials
-        Trials of each cell; None: `TRIALS`.
-    """
-    usual = ("bandit", PRIOR_BANDIT) if quick else tuple(SIZES)
-    return tuple(
-        Cell(
-            world,
-            BEHAVIOR,
-            n_episodes,
-            max_steps,
-            trials or (QUICK_TRIALS if quick else TRIALS[world]),
-        )
-        for world in (usual if worlds is None else worlds)
-        for n_episodes, max_steps in (SIZES[world][1:2] if quick else SIZES[world])
-    )
+PLAN = Plan(
+    logs={world: [(BEHAVIOR, *size) for size in sizes] for world, sizes in _SIZES.items()},
+    trials={"bandit": 1000, PRIOR_BANDIT: 1000, "reacher": 50},
+    quick_worlds=("bandit", PRIOR_BANDIT),
+    quick_trials=100,
+)
 
 
 @final
@@ -88,7 +61,7 @@ class Ablation:
     Attributes
     ----------
     cells
-        From `ablation_cells`.
+        From `PLAN`.
     """
 
     cells: tuple[Cell, ...]
@@ -174,7 +147,7 @@ class Ablation:
         """Loss of the rules at each score against the size of the log."""
         from bayesdice_ppl.experiments.losses_figure import draw_losses
 
-        return draw_losses(summary, SHOWN, own=ALIGNED)
+        return draw_losses(summary, SHOWN, own=ALIGNED, k=SHOWN_K)
 
 
 def numbers(draws: np.ndarray) -> dict[str, np.ndarray]:

@@ -5,20 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bayesdice_ppl.errors import SettingsError
-from bayesdice_ppl.experiments.ablation import SIZES as ABLATION_SIZES
-from bayesdice_ppl.experiments.ablation import Ablation, ablation_cells
-from bayesdice_ppl.experiments.ci import SIZES as CI_SIZES
-from bayesdice_ppl.experiments.ci import IntervalCoverage, ci_cells
+from bayesdice_ppl.experiments import ablation, ci, selection
 from bayesdice_ppl.experiments.experiment import Experiment
-from bayesdice_ppl.experiments.selection import LOGS as SELECTION_LOGS
-from bayesdice_ppl.experiments.selection import PolicySelection, selection_cells
 
-_WORLDS = {
-    "ci": tuple(CI_SIZES),
-    "ablation": tuple(ABLATION_SIZES),
-    "selection": tuple(SELECTION_LOGS),
-}
-NAMES = tuple(_WORLDS)
+_PLANS = {"ci": ci.PLAN, "ablation": ablation.PLAN, "selection": selection.PLAN}
+NAMES = tuple(_PLANS)
 """Names of the experiments."""
 
 
@@ -30,9 +21,9 @@ def worlds_of(name: str) -> tuple[str, ...]:
     SettingsError
         There is no such experiment.
     """
-    if name not in _WORLDS:
+    if name not in _PLANS:
         raise SettingsError(f"experiment: expected one of {', '.join(NAMES)}, found {name!r}.")
-    return _WORLDS[name]
+    return tuple(_PLANS[name].logs)
 
 
 def make_experiment(
@@ -77,8 +68,7 @@ def make_experiment(
         raise SettingsError(f"trials: expected a whole number of at least 2, found {trials!r}.")
     if marginal and name != "ci":
         raise SettingsError(f"marginal: {name} has no such version; it belongs to ci.")
+    cells = _PLANS[name].cells(worlds, quick=quick, trials=trials)
     if name == "ci":
-        return IntervalCoverage(ci_cells(worlds, quick=quick, trials=trials), marginal)
-    if name == "ablation":
-        return Ablation(ablation_cells(worlds, quick=quick, trials=trials))
-    return PolicySelection(selection_cells(worlds, quick=quick, trials=trials))
+        return ci.IntervalCoverage(cells, marginal)
+    return ablation.Ablation(cells) if name == "ablation" else selection.PolicySelection(cells)

@@ -6,6 +6,7 @@ however many others run, in which order, and in which process.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple, final
 from zlib import crc32
@@ -66,6 +67,63 @@ class Cell(NamedTuple):
     def slug(self) -> str:
         """Name of the cell's folder."""
         return f"{self.world}_{self.behavior:g}_{self.n_episodes}x{self.max_steps}"
+
+
+@final
+class Plan(NamedTuple):
+    """Which cells an experiment has, in full and at a glance.
+
+    Attributes
+    ----------
+    logs
+        World -> kinds of log: alpha of the logging policy, episodes, and steps of an episode.
+    trials
+        World -> trials of a cell.
+    quick_worlds, quick_trials
+        Worlds of a quick run, with one kind of log each, and trials of a cell.
+    candidates
+        Places of the candidates.
+    """
+
+    logs: Mapping[str, Sequence[tuple[float, int, int]]]
+    trials: Mapping[str, int]
+    quick_worlds: tuple[str, ...]
+    quick_trials: int
+    candidates: tuple[float, ...] = CANDIDATES
+
+    def cells(
+        self,
+        worlds: Sequence[str] | None = None,
+        *,
+        quick: bool = False,
+        trials: int | None = None,
+    ) -> tuple[Cell, ...]:
+        """List the cells.
+
+        Parameters
+        ----------
+        worlds
+            Which worlds; None: all, or those of a quick run.
+        quick
+            One kind of log a world, and few trials.
+        trials
+            Trials of each cell; None: as planned.
+        """
+        usual = self.quick_worlds if quick else tuple(self.logs)
+        return tuple(
+            Cell(
+                world,
+                behavior,
+                n_episodes,
+                max_steps,
+                trials or (self.quick_trials if quick else self.trials[world]),
+                self.candidates,
+            )
+            for world in (usual if worlds is None else worlds)
+            for behavior, n_episodes, max_steps in (
+                self.logs[world][:2][-1:] if quick else self.logs[world]
+            )
+        )
 
 
 @final

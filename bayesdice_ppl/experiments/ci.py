@@ -7,7 +7,6 @@ marginalized importance sampling.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, final
 
@@ -16,7 +15,7 @@ import polars as pl
 import polars.selectors as cs
 
 from bayesdice_ppl.errors import BayesDiceError
-from bayesdice_ppl.experiments.cells import Cell, Trial
+from bayesdice_ppl.experiments.cells import Cell, Plan, Trial
 from bayesdice_ppl.experiments.comparing import by_world
 from bayesdice_ppl.experiments.coverage import LEVELS, coverage_of
 from bayesdice_ppl.experiments.experiment import PLACE
@@ -35,48 +34,21 @@ BEHAVIOR, TARGET = 0.5, 0.9
 SHORTFALL, SLACK = 0.03, 1.05
 """How far below nominal a coverage may be, and how much wider than the narrowest is as good."""
 
-SIZES: dict[str, tuple[tuple[int, int], ...]] = {
+_SIZES: dict[str, tuple[tuple[int, int], ...]] = {
     "bandit": ((25, 1), (50, 1), (100, 1), (200, 1)),
     "frozenlake": ((5, 100), (10, 100), (25, 100), (50, 100), (100, 100)),
     "taxi": ((200, 500), (400, 500)),
     "reacher": ((25, 100), (50, 100), (100, 100)),
 }
-"""World -> episodes and steps of its logs."""
-
-TRIALS = {"bandit": 1000, "frozenlake": 1000, "taxi": 50, "reacher": 50}
-QUICK = ("bandit", "frozenlake")
-QUICK_TRIALS = 60
+PLAN = Plan(
+    logs={world: [(BEHAVIOR, *size) for size in sizes] for world, sizes in _SIZES.items()},
+    trials={"bandit": 1000, "frozenlake": 1000, "taxi": 50, "reacher": 50},
+    quick_worlds=("bandit", "frozenlake"),
+    quick_trials=60,
+    candidates=(TARGET,),
+)
 
 _SEED = 0
-
-
-def ci_cells(
-    worlds: Sequence[str] | None = None, *, quick: bool = False, trials: int | None = None
-) -> tuple[Cell, ...]:
-    """List the cells of the experiment.
-
-    Parameters
-    ----------
-    worlds
-        Some of `SIZES`; None: all, of a quick run `QUICK`.
-    quick
-        One size a world and 60 trials.
-    trials
-        Trials of each cell; None: `TRIALS`.
-    """
-    usual = QUICK if quick else tuple(SIZES)
-    return tuple(
-        Cell(
-            world,
-            BEHAVIOR,
-            n_episodes,
-            max_steps,
-            trials or (QUICK_TRIALS if quick else TRIALS[world]),
-            (TARGET,),
-        )
-        for world in (usual if worlds is None else worlds)
-        for n_episodes, max_steps in (SIZES[world][1:2] if quick else SIZES[world])
-    )
 
 
 @final
@@ -87,7 +59,7 @@ class IntervalCoverage:
     Attributes
     ----------
     cells
-        From `ci_cells`.
+        From `PLAN`.
     marginal
         Compare with marginalized importance sampling, as in the paper's appendix.
     """

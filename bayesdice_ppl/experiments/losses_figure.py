@@ -16,11 +16,8 @@ _PANEL = (2.5, 1.9)
 _ASIDE = 0.06
 """How far rules of one log are drawn apart, in steps between sizes."""
 
-_SHOWN_K = 2
-"""The k that is drawn; the summary has all."""
 
-
-def draw_losses(summary: pl.DataFrame, rules: Sequence[str], *, own: str) -> Figure:
+def draw_losses(summary: pl.DataFrame, rules: Sequence[str], *, own: str, k: int) -> Figure:
     """Draw the mean loss of some rules at the four scores.
 
     Parameters
@@ -31,16 +28,18 @@ def draw_losses(summary: pl.DataFrame, rules: Sequence[str], *, own: str) -> Fig
         Which rules to draw, in the order of the legend; those that are missing are left out.
     own
         The rule that is drawn in black.
+    k
+        The k of the scores.
 
     Returns
     -------
     matplotlib.figure.Figure
-        At k = 2; bars are plus and minus one standard error.
+        Bars are plus and minus one standard error.
     """
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
-    here = summary.filter((pl.col("k") == _SHOWN_K) & pl.col("rule").is_in(list(rules)))
+    here = summary.filter((pl.col("k") == k) & pl.col("rule").is_in(list(rules)))
     places = here.select("world", "behavior").unique(maintain_order=True).rows()
     judged = here["score"].unique(maintain_order=True).to_list()
     there = set(here["rule"].unique())
@@ -65,7 +64,7 @@ def draw_losses(summary: pl.DataFrame, rules: Sequence[str], *, own: str) -> Fig
             panel.set_ylim(bottom=min(0.0, panel.get_ylim()[0]), top=max(panel.get_ylim()[1], 1e-4))
             panel.tick_params(labelsize=7)
             if row == 0:
-                panel.set_title(f"loss at {score}@{_SHOWN_K}", fontsize=8)
+                panel.set_title(f"loss at {score}@{k}", fontsize=8)
         axes[row, 0].set_ylabel(f"{world}, alpha {behavior:g}", fontsize=8)
     for column in range(len(judged)):
         axes[-1, column].set_xlabel("episodes in the log", fontsize=8)

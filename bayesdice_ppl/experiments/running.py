@@ -23,6 +23,9 @@ from bayesdice_ppl.experiments.tables import as_markdown, package_versions, prov
 from bayesdice_ppl.outputs import staged_file, write_json
 
 RUN_FILE, PARTS = "run.json", "parts"
+FEWEST_TRIALS = 30
+"""Fewer trials of a cell than this call for a caution."""
+
 CHUNKS = 40
 """Into how many chunks the trials of a cell are cut, at most."""
 
@@ -256,6 +259,11 @@ def _difference(name: str, found: Any, asked: Any) -> str:
     """Say what differs of a run's record, and how where that is short; "" if nothing does."""
     if found == asked:
         return ""
+    if name == "cells" and isinstance(found, list) and len(found) == len(asked):
+        pairs = [(one, other) for one, other in zip(found, asked, strict=True) if one != other]
+        one, other = pairs[0]
+        if all({**one, "n_trials": 0} == {**other, "n_trials": 0} for one, other in pairs):
+            return f"trials ({one['n_trials']}, now {other['n_trials']})"
     if not (isinstance(found, dict) and isinstance(asked, dict)):
         return name if isinstance(asked, list) else f"{name} ({found}, now {asked})"
     parts = [key for key in asked if found.get(key) != asked[key]]
@@ -281,6 +289,14 @@ def read_rows(folder: Path, chunks: Sequence[Chunk]) -> pl.DataFrame:
     return pl.concat(parts)
 
 
+def _caution(experiment: Experiment) -> list[str]:
+    """Say so where trials are too few to tell anything."""
+    fewest = min(cell.n_trials for cell in experiment.cells)
+    if fewest >= FEWEST_TRIALS:
+        return []
+    return [f"**Caution**: {fewest} trials of a cell are too few to conclude anything from."]
+
+
 def _write(experiment: Experiment, folder: Path, chunks: Sequence[Chunk], command: str) -> Written:
     from bayesdice_ppl.plots import save
 
@@ -292,6 +308,7 @@ def _write(experiment: Experiment, folder: Path, chunks: Sequence[Chunk], comman
     blocks = [
         f"# {name}",
         "\n".join(provenance(command)),
+        *_caution(experiment),
         *experiment.remarks(summary),
         *(
             f"## {heading}\n\n{as_markdown(table)}"

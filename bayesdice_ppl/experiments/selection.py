@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, final
 import polars as pl
 
 from bayesdice_ppl.errors import BayesDiceError
-from bayesdice_ppl.experiments.cells import Cell, Trial
+from bayesdice_ppl.experiments.cells import Cell, Plan, Trial
 from bayesdice_ppl.experiments.comparing import (
     STANDARD_ERRORS,
     by_world,
@@ -40,18 +40,18 @@ if TYPE_CHECKING:
 
 KS, SHOWN_K = (1, 2, 3, 4), 2
 
-LOGS: dict[str, tuple[tuple[float, int, int], ...]] = {
-    "bandit": tuple((alpha, n, 1) for alpha in (0.25, 0.5, 0.75) for n in (10, 50)),
-    "frozenlake": tuple((alpha, n, 100) for alpha in (0.25, 0.75) for n in (5, 25)),
-    "garnet": tuple((alpha, n, 100) for alpha in (0.25, 0.75) for n in (5, 25)),
-    "taxi": ((0.5, 200, 500),),
-    "reacher": tuple((alpha, n, 100) for alpha in (0.25, 0.75) for n in (25, 50)),
-}
-"""World -> alpha of the logging policy, episodes and steps of its logs."""
-
-TRIALS = {"bandit": 1000, "frozenlake": 1000, "garnet": 200, "taxi": 50, "reacher": 50}
-QUICK = ("bandit", "frozenlake")
-QUICK_TRIALS = 40
+PLAN = Plan(
+    logs={
+        "bandit": [(alpha, n, 1) for alpha in (0.25, 0.5, 0.75) for n in (10, 50)],
+        "frozenlake": [(alpha, n, 100) for alpha in (0.25, 0.75) for n in (5, 25)],
+        "garnet": [(alpha, n, 100) for alpha in (0.25, 0.75) for n in (5, 25)],
+        "taxi": [(0.5, 200, 500)],
+        "reacher": [(alpha, n, 100) for alpha in (0.25, 0.75) for n in (25, 50)],
+    },
+    trials={"bandit": 1000, "frozenlake": 1000, "garnet": 200, "taxi": 50, "reacher": 50},
+    quick_worlds=("bandit", "frozenlake"),
+    quick_trials=40,
+)
 
 DRAWN = (
     BAYESDICE,
@@ -65,35 +65,7 @@ DRAWN = (
     "CoinDICE, lower bound",
     "Dirichlet model",
 )
-"""Rules that the figure draws."""
-
-
-def selection_cells(
-    worlds: Sequence[str] | None = None, *, quick: bool = False, trials: int | None = None
-) -> tuple[Cell, ...]:
-    """List the cells of the experiment.
-
-    Parameters
-    ----------
-    worlds
-        Some of `LOGS`; None: all, of a quick run `QUICK`.
-    quick
-        One kind of log a world and 40 trials.
-    trials
-        Trials of each cell; None: `TRIALS`.
-    """
-    usual = QUICK if quick else tuple(LOGS)
-    return tuple(
-        Cell(
-            world,
-            behavior,
-            n_episodes,
-            max_steps,
-            trials or (QUICK_TRIALS if quick else TRIALS[world]),
-        )
-        for world in (usual if worlds is None else worlds)
-        for behavior, n_episodes, max_steps in (LOGS[world][-1:] if quick else LOGS[world])
-    )
+"""Rules whose losses are shown."""
 
 
 @final
@@ -104,7 +76,7 @@ class PolicySelection:
     Attributes
     ----------
     cells
-        From `selection_cells`.
+        From `PLAN`.
     """
 
     cells: tuple[Cell, ...]
@@ -195,7 +167,7 @@ class PolicySelection:
         """Loss of some rules at each score against the size of the log."""
         from bayesdice_ppl.experiments.losses_figure import draw_losses
 
-        return draw_losses(summary, DRAWN, own=BAYESDICE)
+        return draw_losses(summary, DRAWN, own=BAYESDICE, k=SHOWN_K)
 
 
 def _named(rules: Sequence[str], counts: dict[str, tuple[int, int, int]]) -> str:

@@ -3,7 +3,7 @@ import polars as pl
 import pytest
 
 from bayesdice_ppl.experiments.cells import Cell, deal
-from bayesdice_ppl.experiments.ci import IntervalCoverage, ci_cells, narrowest
+from bayesdice_ppl.experiments.ci import PLAN, IntervalCoverage, narrowest
 from bayesdice_ppl.experiments.coverage import LEVELS, coverage_of
 from bayesdice_ppl.experiments.interval_methods import IntervalMethod, central, interval_methods
 from bayesdice_ppl.experiments.methods import BAYESDICE
@@ -124,7 +124,7 @@ def test_a_trial_without_an_answer_counts_as_a_miss():
 
 
 def test_cells_have_the_trials_that_were_asked_for():
-    assert {cell.n_trials for cell in ci_cells(["bandit", "frozenlake"])} == {1000}
-    assert {cell.n_trials for cell in ci_cells(["taxi"])} == {50}
-    assert {cell.n_trials for cell in ci_cells(quick=True, trials=7)} == {7}
-    assert len(ci_cells(quick=True)) == 2
+    assert {cell.n_trials for cell in PLAN.cells(["bandit", "frozenlake"])} == {1000}
+    assert {cell.n_trials for cell in PLAN.cells(["taxi"])} == {50}
+    assert {cell.n_trials for cell in PLAN.cells(quick=True, trials=7)} == {7}
+    assert len(PLAN.cells(quick=True)) == 2
