@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from itertools import permutations
 from typing import NamedTuple, final
 
@@ -122,8 +123,14 @@ def compare_arms(
             f"{METHOD}: arm {arm} has {won[arm]:g} wins in {pulled[arm]:g} pulls; expected no more "
             "wins than pulls."
         )
-    x = (a + won[0], b + pulled[0] - won[0])
-    y = (a + won[1], b + pulled[1] - won[1])
+    x = (float(a + won[0]), float(b + pulled[0] - won[0]))
+    y = (float(a + won[1]), float(b + pulled[1] - won[1]))
+    return _compare(x, y)
+
+
+@lru_cache(maxsize=1024)
+def _compare(x: tuple[float, float], y: tuple[float, float]) -> ArmComparison:
+    """Compare the posteriors Beta(*x) and Beta(*y); kept, as every score asks for it anew."""
 
     def excesses(t: float) -> np.ndarray:
         return np.array([betaincc(*x, t) * betainc(*y, t), betainc(*x, t) * betaincc(*y, t)])

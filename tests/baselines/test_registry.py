@@ -282,3 +282,21 @@ def test_what_is_not_finite_is_refused(plain):
     logs = plain.bandit([(0, 1.0), (1, 0.0)])
     with pytest.raises(LogsError, match="policy 'a': broken gives nan"):
         bd.baselines.estimate_all(Broken(), logs, {"a": bd.TabularPolicy([[0.5, 0.5]])}, gamma=0.0)
+
+
+def test_estimates_show_what_the_log_cannot_tell():
+    logs = bd.Logs.from_dataframe(
+        pl.DataFrame({"state": [0] * 60, "action": [0, 1] * 30, "reward": [1.0, 0.0, 0.5] * 20}),
+        actions=[0, 1, 2],
+    )
+    policies = {
+        "known": bd.TabularPolicy(np.array([[0.5, 0.5, 0.0]])),
+        "new": bd.TabularPolicy(np.array([[0.0, 0.0, 1.0]])),
+    }
+    found = bd.baselines.estimate_all("lstdq", logs, policies, gamma=0.0)
+    assert found.support_warnings
+    assert all(sentence.startswith("new: ") for sentence in found.support_warnings)
+    shown = repr(found)
+    assert shown.startswith("Estimates(lstdq, 2 policies)")
+    assert "Warning: new: " in shown
+    assert "known" in shown
