@@ -38,7 +38,7 @@ _SIZES: dict[str, tuple[tuple[int, int], ...]] = {
     "bandit": ((25, 1), (50, 1), (100, 1), (200, 1)),
     "frozenlake": ((5, 100), (10, 100), (25, 100), (50, 100), (100, 100)),
     "taxi": ((200, 500), (400, 500)),
-    "reacher": ((25, 100), (50, 100), (100, 100)),
+    "reacher": ((25, 100), (50, 100)),
 }
 PLAN = Plan(
     logs={world: [(BEHAVIOR, *size) for size in sizes] for world, sizes in _SIZES.items()},

@@ -27,10 +27,10 @@ DRAWS = 2_000
 LEVEL = 0.9
 """Of intervals whose ends are ranked by: each end leaves out 5 %."""
 
-LARGE_DRAWS, FEWER_DRAWS = 200, 400
-"""Draws of methods that solve a large world for each, and that refit the log for each."""
+LARGE_DRAWS, FEWER_DRAWS = 200, 500
+"""Draws of methods that solve a large world for each, and that solve a small one or refit."""
 
-NETWORK_TRIALS = 30
+NETWORK_TRIALS = 20
 """Trials of a cell in which networks are trained, five at a time."""
 
 INDEPENDENT = "BayesDICE, independent"
@@ -140,7 +140,9 @@ def ranking_methods() -> tuple[RankingMethod, ...]:
         *_on_rows("GradientDICE", "gradient_dice"),
         *_on_rows("BestDICE", "best_dice", labels=SMALL),
         *_on_rows("CoinDICE", "coin_dice"),
-        RankingMethod("Dirichlet model", baselines.dirichlet_model(draws=DRAWS), worlds=SMALL),
+        RankingMethod(
+            "Dirichlet model", baselines.dirichlet_model(draws=FEWER_DRAWS), worlds=SMALL
+        ),
         # Each draw is a world of 400 states to be solved.
         RankingMethod(
             "Dirichlet model", baselines.dirichlet_model(draws=LARGE_DRAWS), worlds=("taxi",)
