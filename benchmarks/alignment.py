@@ -16,6 +16,7 @@ from jaxtyping import Float, Int
 from scipy.stats import ttest_rel
 
 from bayesdice_ppl import scores
+from bayesdice_ppl.experiments.judging import NUMBERS, sorting_numbers
 from bayesdice_ppl.scores import Score
 from bayesdice_ppl.selection.solvers.exhaustive import search
 from benchmarks.tables import RESULTS, write_table
@@ -32,15 +33,11 @@ SCORES: tuple[Score, ...] = (
     *(scores.correlation(k) for k in (2, 3)),
     *(scores.regret(k) for k in (1, 2, 3)),
 )
-JOINT, INDEPENDENT, MEAN = "aligned joint", "aligned independent", "mean"
+JOINT, INDEPENDENT, MEAN = "aligned joint", "aligned independent", NUMBERS[0]
 RULES = (
     JOINT,
     INDEPENDENT,
-    MEAN,
-    "mean + sd",
-    "mean - sd",
-    "5 % lower bound",
-    "95 % upper bound",
+    *NUMBERS,
 )
 LEVEL = 0.05
 N_TESTS = len(SCORES) * (len(RULES) - 1)
@@ -146,15 +143,6 @@ def draw_world(index: int) -> World:
     drawn_rates = rng.beta(1 + wins, 1 + pulls - wins, size=(N_DRAWS, N_ARMS))
     joint = drawn_rates @ policies.T
     return World(arm_rates, policies, pulls, wins, joint, rng.permuted(joint, axis=0))
-
-
-def sorting_numbers(
-    draws: Float[np.ndarray, "draws candidates"],
-) -> dict[str, Float[np.ndarray, " candidates"]]:
-    """Give what each rule that is not aligned sorts by, highest first."""
-    mean, sd = draws.mean(axis=0), draws.std(axis=0, ddof=1)
-    lower, upper = np.quantile(draws, [0.05, 0.95], axis=0)
-    return dict(zip(RULES[2:], (mean, mean + sd, mean - sd, lower, upper), strict=True))
 
 
 def rank(world: World) -> dict[tuple[str, str], Int[np.ndarray, " depth"]]:

@@ -10,6 +10,7 @@ from pathlib import Path
 import polars as pl
 
 from bayesdice_ppl.experiments.tables import as_markdown, provenance
+from bayesdice_ppl.outputs import staged_file
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -47,15 +48,11 @@ def write_table(
     frame = exact.with_columns(pl.col(pl.Float64).round_sig_figs(5))
     head = provenance(command)
     comments = "".join(f"# {line}\n" for line in head)
-    _replace(folder / f"{name}.csv", comments + frame.write_csv())
+    # Renamed into place, so that an interrupted run leaves the last complete table.
+    with staged_file(folder / f"{name}.csv") as scratch:
+        scratch.write_text(comments + frame.write_csv(), encoding="utf-8")
     table = as_markdown(frame)
     blocks = [f"# {name.capitalize()}", "\n".join(head), table, *notes]
-    _replace(folder / f"{name}.md", "\n\n".join(blocks) + "\n")
+    with staged_file(folder / f"{name}.md") as scratch:
+        scratch.write_text("\n\n".join(blocks) + "\n", encoding="utf-8")
     return table
-
-
-def _replace(path: Path, text: str) -> None:
-    # Renamed into place, so that an interrupted run leaves the last complete table.
-    partial = path.with_suffix(path.suffix + ".partial")
-    partial.write_text(text, encoding="utf-8")
-    partial.replace(path)

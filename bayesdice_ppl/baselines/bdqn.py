@@ -18,10 +18,10 @@ from bayesdice_ppl.baselines.bayesian_last_layer import (
     iterate_regression,
     start_features,
 )
-from bayesdice_ppl.baselines.beta_bandit import central
 from bayesdice_ppl.baselines.checks import even, positive, whole
 from bayesdice_ppl.baselines.fitted_q import NetworkSettings
-from bayesdice_ppl.baselines.interface import Asked, Checked, Estimate, Needs
+from bayesdice_ppl.baselines.interface import Asked, Drawing, Estimate, Needs
+from bayesdice_ppl.baselines.intervals import central
 from bayesdice_ppl.errors import SettingsError
 from bayesdice_ppl.keys import seed_sequence
 from bayesdice_ppl.logs import Logs
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 @final
 @dataclass(frozen=True)
-class Bdqn(Checked):
+class Bdqn(Drawing):
     """A choice of BDQN; make one with `bdqn`."""
 
     prior_sd: float
@@ -47,19 +47,9 @@ class Bdqn(Checked):
         return "bdqn"
 
     @property
-    def short(self) -> str:
-        """Name for the command line."""
-        return "bdqn"
-
-    @property
     def needs(self) -> Needs:
         """A key."""
         return Needs(rng_key=True)
-
-    @property
-    def gives(self) -> str:
-        """Posterior draws."""
-        return "draws"
 
     def answer(
         self,

@@ -15,7 +15,8 @@ import numpy as np
 from jaxtyping import Float, PRNGKeyArray
 
 from bayesdice_ppl.baselines.checks import positive, whole
-from bayesdice_ppl.baselines.interface import Asked, Checked, Estimate, Needs
+from bayesdice_ppl.baselines.interface import Asked, Drawing, Estimate, Needs
+from bayesdice_ppl.baselines.intervals import central
 from bayesdice_ppl.errors import LogsError, SettingsError
 from bayesdice_ppl.keys import seed_sequence
 from bayesdice_ppl.logs import Logs
@@ -58,7 +59,7 @@ class _Arms(NamedTuple):
 
 @final
 @dataclass(frozen=True)
-class BetaBandit(Checked):
+class BetaBandit(Drawing):
     """The conjugate Beta posterior of a bandit; make one with `beta_bandit`."""
 
     prior: tuple[float, float] = (1.0, 1.0)
@@ -71,19 +72,9 @@ class BetaBandit(Checked):
         return METHOD
 
     @property
-    def short(self) -> str:
-        """Name for the command line, as in tables."""
-        return METHOD
-
-    @property
     def needs(self) -> Needs:
         """Labels, a bandit and a key."""
         return Needs(labels=True, bandit=True, rng_key=True)
-
-    @property
-    def gives(self) -> str:
-        """Posterior draws."""
-        return "draws"
 
     def answer(
         self,
@@ -207,13 +198,6 @@ def label_stream(rng_key: PRNGKeyArray, label: Any) -> np.random.Generator:
     words = np.frombuffer(digest[:16], dtype="<u4").tolist()
     entropy = seed_sequence(rng_key).entropy
     return np.random.default_rng(np.random.SeedSequence(entropy, spawn_key=words))
-
-
-def central(draws: Float[np.ndarray, " S"], level: float) -> tuple[float, float]:
-    """Ends of the central interval of draws."""
-    tail = 0.5 * (1.0 - level)
-    lower, upper = np.quantile(draws, [tail, 1.0 - tail])
-    return float(lower), float(upper)
 
 
 def beta_prior(name: str, prior: Any, what: str = "prior") -> tuple[float, float]:

@@ -13,11 +13,12 @@ from typing import final
 import numpy as np
 from jaxtyping import Float, PRNGKeyArray
 
-from bayesdice_ppl.baselines.beta_bandit import beta_prior, central, two_rewards
+from bayesdice_ppl.baselines.beta_bandit import beta_prior, two_rewards
 from bayesdice_ppl.baselines.checks import one_of, positive, whole
 from bayesdice_ppl.baselines.dirichlet_rewards import Prior
 from bayesdice_ppl.baselines.dirichlet_worlds import Worlds, count_outcomes, draw_worlds
-from bayesdice_ppl.baselines.interface import Asked, Checked, Estimate, Needs
+from bayesdice_ppl.baselines.interface import Asked, Drawing, Estimate, Needs
+from bayesdice_ppl.baselines.intervals import central
 from bayesdice_ppl.errors import LogsError, SettingsError
 from bayesdice_ppl.logs import Logs
 from bayesdice_ppl.policies import ContinuousPolicy, Policy
@@ -30,7 +31,7 @@ MOST_PRIOR = 1000.0
 
 @final
 @dataclass(frozen=True)
-class DirichletModel(Checked):
+class DirichletModel(Drawing):
     """A model-based posterior; make one with `dirichlet_model`."""
 
     prior: float
@@ -45,19 +46,9 @@ class DirichletModel(Checked):
         return METHOD
 
     @property
-    def short(self) -> str:
-        """Name for the command line, as in tables."""
-        return METHOD
-
-    @property
     def needs(self) -> Needs:
         """Labels and a key."""
         return Needs(labels=True, rng_key=True)
-
-    @property
-    def gives(self) -> str:
-        """Posterior draws."""
-        return "draws"
 
     def answer(
         self,

@@ -212,9 +212,9 @@ class Checked(ABC):
         """Name in tables."""
 
     @property
-    @abstractmethod
     def short(self) -> str:
-        """Name for `make` and `--method`."""
+        """Name for `make` and `--method`: as in tables, unless there is a shorter one."""
+        return self.name
 
     @property
     @abstractmethod
@@ -266,3 +266,12 @@ class Checked(ABC):
         LogsError, PoliciesError, SettingsError
             The log or the candidate does not suit the method.
         """
+
+
+class Drawing(Checked):
+    """A baseline that gives posterior draws."""
+
+    @property
+    def gives(self) -> str:
+        """Posterior draws."""
+        return "draws"

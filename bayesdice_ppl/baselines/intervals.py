@@ -30,6 +30,13 @@ _MOST_NUMBERS = 2_000_000
 """How many numbers a batch of resamples may hold at once."""
 
 
+def central(draws: Float[np.ndarray, " S"], level: float) -> tuple[float, float]:
+    """Ends of the central interval of draws, which leaves out as much on either side."""
+    tail = 0.5 * (1.0 - level)
+    lower, upper = np.quantile(draws, [tail, 1.0 - tail])
+    return float(lower), float(upper)
+
+
 def student_interval(estimates: Float[np.ndarray, " m"], level: float) -> tuple[float, float]:
     """Student's t interval for the mean, central.
 

@@ -13,9 +13,9 @@ from typing import final
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
-from bayesdice_ppl.baselines.beta_bandit import central
 from bayesdice_ppl.baselines.checks import optional_ridge, whole
-from bayesdice_ppl.baselines.interface import Asked, Checked, Estimate, Needs
+from bayesdice_ppl.baselines.interface import Asked, Drawing, Estimate, Needs
+from bayesdice_ppl.baselines.intervals import central
 from bayesdice_ppl.baselines.lstdq_weighted import Units, solve_weighted
 from bayesdice_ppl.baselines.rows import make_rows
 from bayesdice_ppl.errors import LogsError
@@ -29,7 +29,7 @@ METHOD = "lstdq_bootstrap"
 
 @final
 @dataclass(frozen=True)
-class LstdqBootstrap(Checked):
+class LstdqBootstrap(Drawing):
     """A Bayesian bootstrap of LSTDQ; make one with `lstdq_bootstrap`."""
 
     resamples: int
@@ -43,19 +43,9 @@ class LstdqBootstrap(Checked):
         return METHOD
 
     @property
-    def short(self) -> str:
-        """Name for the command line, as in tables."""
-        return METHOD
-
-    @property
     def needs(self) -> Needs:
         """A key."""
         return Needs(rng_key=True)
-
-    @property
-    def gives(self) -> str:
-        """Posterior draws."""
-        return "draws"
 
     def answer(
         self,

@@ -41,11 +41,6 @@ class OnRows(Checked):
         """Name in tables."""
 
     @property
-    def short(self) -> str:
-        """Name for the command line: as in tables, unless there is a shorter one."""
-        return self.name
-
-    @property
     def needs(self) -> Needs:
         """Nothing beside transitions; of a log of vectors a key."""
         return Needs()

@@ -25,14 +25,21 @@ from bayesdice_ppl.experiments.comparing import (
     losses_table,
     total,
 )
-from bayesdice_ppl.experiments.judging import aligned, by_number, realized, shuffled, top_k_scores
+from bayesdice_ppl.experiments.judging import (
+    NUMBERS,
+    aligned,
+    by_number,
+    realized,
+    shuffled,
+    sorting_numbers,
+    top_k_scores,
+)
 from bayesdice_ppl.keys import seed_sequence
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 ALIGNED, INDEPENDENT, OPTIMAL = "aligned", "aligned, independent", "Bayes-optimal"
-NUMBERS = ("mean", "mean + sd", "mean - sd", "5 % lower bound", "95 % upper bound")
 SHOWN = (ALIGNED, INDEPENDENT, *NUMBERS, OPTIMAL)
 """Rules whose losses are shown."""
 
@@ -97,7 +104,7 @@ class Ablation:
         )
         rng = np.random.default_rng(seed_sequence(trial.rng_key))
         joint, independent = aligned(draws, given), aligned(shuffled(draws, rng), given)
-        plain = {rule: by_number(number) for rule, number in numbers(draws).items()}
+        plain = {rule: by_number(number) for rule, number in sorting_numbers(draws).items()}
         plain |= {f"for {name}": ranking for name, ranking in joint.items()}
         rankings = {}
         for score in given:
@@ -148,13 +155,6 @@ class Ablation:
         from bayesdice_ppl.experiments.losses_figure import draw_losses
 
         return draw_losses(summary, SHOWN, own=ALIGNED, k=SHOWN_K)
-
-
-def numbers(draws: np.ndarray) -> dict[str, np.ndarray]:
-    """Give what the rules that look at one number a candidate sort by, highest first."""
-    mean, sd = draws.mean(axis=0), draws.std(axis=0, ddof=1)
-    lower, upper = np.quantile(draws, [0.05, 0.95], axis=0)
-    return dict(zip(NUMBERS, (mean, mean + sd, mean - sd, lower, upper), strict=True))
 
 
 def optimal(trial: Trial, score: Any) -> np.ndarray:

@@ -26,9 +26,6 @@ from bayesdice_ppl.simulation.worlds import CANDIDATES
 PRIOR_BANDIT = "bandit-prior"
 """A two-armed bandit whose arms are drawn anew in each trial, from Beta(1, 1)."""
 
-FRESH = ("garnet", PRIOR_BANDIT)
-"""Worlds that differ from trial to trial."""
-
 WORLDS = ("bandit", PRIOR_BANDIT, "frozenlake", "garnet", "taxi", "reacher")
 """Worlds that experiments are run in."""
 
@@ -187,7 +184,8 @@ def deal(cell: Cell, number: int, seed: int) -> Trial:
         rates = np.random.default_rng(seed_sequence(world_key)).beta(1.0, 1.0, size=2)
         arms = (float(rates[0]), float(rates[1]))
         world, truth = _prior_bandit(cell, arms)
-    elif cell.world in FRESH:
+    elif cell.world == "garnet":
+        # A random world, and so another one in each trial.
         world_seed = int(seed_sequence(world_key).generate_state(1)[0])
         arms, (world, truth) = None, _world(cell.world, cell.behavior, cell.candidates, world_seed)
     else:

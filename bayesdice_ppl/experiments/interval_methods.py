@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Float
 
 from bayesdice_ppl import baselines
-from bayesdice_ppl.baselines.intervals import INTERVALS
+from bayesdice_ppl.baselines.intervals import INTERVALS, central
 from bayesdice_ppl.experiments.believing import draw_values
 from bayesdice_ppl.experiments.cells import Trial
 from bayesdice_ppl.experiments.methods import BANDITS, BAYESDICE, LABELS, SMALL, Method
@@ -68,22 +68,23 @@ class IntervalMethod(Method):
                 draws=DRAWS,
                 **self.form,
             )
-            return central(draws[:, 0], levels)
+            return all_central(draws[:, 0], levels)
         found = []
         for level in levels:
             estimate = self.baseline.estimate(
                 trial.logs, target, gamma=trial.gamma, level=level, rng_key=trial.rng_key
             )
             if estimate.draws is not None:
-                return central(estimate.draws, levels)
+                return all_central(estimate.draws, levels)
             found.append((estimate.lower, estimate.upper))
         return np.array(found, dtype=np.float64)
 
 
-def central(draws: Float[np.ndarray, " S"], levels: Sequence[float]) -> Float[np.ndarray, "L 2"]:
-    """Central intervals of draws: as much left out on either side."""
-    tails = (1.0 - np.asarray(levels)) / 2.0
-    return np.quantile(draws, np.stack([tails, 1.0 - tails], axis=1))
+def all_central(
+    draws: Float[np.ndarray, " S"], levels: Sequence[float]
+) -> Float[np.ndarray, "L 2"]:
+    """Central intervals of draws at all levels."""
+    return np.array([central(draws, level) for level in levels])
 
 
 def interval_methods(*, marginal: bool) -> tuple[IntervalMethod, ...]:

@@ -15,6 +15,18 @@ from bayesdice_ppl import scores
 from bayesdice_ppl.scores import Score
 from bayesdice_ppl.selection.solvers.exhaustive import search
 
+NUMBERS = ("mean", "mean + sd", "mean - sd", "5 % lower bound", "95 % upper bound")
+"""Rules that look at one number a candidate."""
+
+
+def sorting_numbers(
+    draws: Float[np.ndarray, "S N"],
+) -> dict[str, Float[np.ndarray, " N"]]:
+    """Give what each of `NUMBERS` sorts by, highest first."""
+    mean, sd = draws.mean(axis=0), draws.std(axis=0, ddof=1)
+    lower, upper = np.quantile(draws, [0.05, 0.95], axis=0)
+    return dict(zip(NUMBERS, (mean, mean + sd, mean - sd, lower, upper), strict=True))
+
 
 def top_k_scores(ks: Sequence[int]) -> tuple[Score, ...]:
     """The paper's four scores at each k; correlation and accuracy, at 1 precision, from 2 on."""

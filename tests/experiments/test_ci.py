@@ -5,7 +5,7 @@ import pytest
 from bayesdice_ppl.experiments.cells import Cell, deal
 from bayesdice_ppl.experiments.ci import PLAN, IntervalCoverage, narrowest
 from bayesdice_ppl.experiments.coverage import LEVELS, coverage_of
-from bayesdice_ppl.experiments.interval_methods import IntervalMethod, central, interval_methods
+from bayesdice_ppl.experiments.interval_methods import IntervalMethod, all_central, interval_methods
 from bayesdice_ppl.experiments.methods import BAYESDICE
 
 
@@ -20,7 +20,7 @@ def test_coverage_by_hand():
 
 
 def test_central_intervals_are_quantiles():
-    ends = central(np.linspace(0.0, 1.0, 1001), (0.5, 0.9))
+    ends = all_central(np.linspace(0.0, 1.0, 1001), (0.5, 0.9))
     assert ends == pytest.approx(np.array([[0.25, 0.75], [0.05, 0.95]]), abs=1e-12)
 
 
