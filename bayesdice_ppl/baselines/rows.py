@@ -6,8 +6,12 @@ own features, those that a fit would take by default, or any others.
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import NamedTuple, final
 
+import jax
 import numpy as np
 from jaxtyping import Bool, Float, Int, PRNGKeyArray
 
@@ -126,6 +130,32 @@ class FeatureRows(NamedTuple):
 type Rows = LabelRows | FeatureRows
 
 
+@final
+class _Kept(NamedTuple):
+    """Rows that were made, with what they were made of: its identity stands for it as a key."""
+
+    rows: FeatureRows
+    made_of: tuple[object, ...]
+
+
+_kept: ContextVar[dict[Hashable, _Kept] | None] = ContextVar("kept", default=None)
+
+
+@contextmanager
+def keep_rows() -> Iterator[None]:
+    """Let methods that are asked about the same log share its rows.
+
+    Bringing vectors onto features takes far longer than what a method then does with them. Within
+    this context the rows of one log, policy, choice of features and key are made once; on leaving
+    it they are forgotten. Answers are the same with and without it.
+    """
+    token = _kept.set({})
+    try:
+        yield
+    finally:
+        _kept.reset(token)
+
+
 def make_rows(
     logs: Logs,
     policy: Policy | ContinuousPolicy,
@@ -159,7 +189,15 @@ def make_rows(
     """
     if features is None and not (logs.vector_states or logs.vector_actions):
         return _label_rows(logs, policy, asked, renormalize, merge)
-    return _feature_rows(logs, policy, asked, features, rng_key)
+    memo = _kept.get()
+    if memo is None:
+        return _feature_rows(logs, policy, asked, features, rng_key)
+    made_of = (logs, policy, features)
+    drawn = None if rng_key is None else np.asarray(jax.random.key_data(rng_key)).tobytes()
+    key = (*map(id, made_of), asked.gamma, asked.restart, drawn)
+    if key not in memo:
+        memo[key] = _Kept(_feature_rows(logs, policy, asked, features, rng_key), made_of)
+    return memo[key].rows
 
 
 def _label_rows(

@@ -50,7 +50,7 @@ BEHAVIOR = 0.5
 _SIZES: dict[str, tuple[tuple[int, int], ...]] = {
     "bandit": ((10, 1), (25, 1), (50, 1), (100, 1)),
     PRIOR_BANDIT: ((10, 1), (25, 1), (50, 1), (100, 1)),
-    "reacher": ((25, 100), (50, 100)),
+    "reacher": ((10, 100), (25, 100), (50, 100)),
 }
 PLAN = Plan(
     logs={world: [(BEHAVIOR, *size) for size in sizes] for world, sizes in _SIZES.items()},

@@ -14,6 +14,7 @@ import numpy as np
 import polars as pl
 import polars.selectors as cs
 
+from bayesdice_ppl.baselines.rows import keep_rows
 from bayesdice_ppl.errors import BayesDiceError
 from bayesdice_ppl.experiments.cells import Cell, Plan, Trial
 from bayesdice_ppl.experiments.comparing import by_world
@@ -38,7 +39,7 @@ _SIZES: dict[str, tuple[tuple[int, int], ...]] = {
     "bandit": ((25, 1), (50, 1), (100, 1), (200, 1)),
     "frozenlake": ((5, 100), (10, 100), (25, 100), (50, 100), (100, 100)),
     "taxi": ((200, 500), (400, 500)),
-    "reacher": ((25, 100), (50, 100)),
+    "reacher": ((10, 100), (25, 100), (50, 100)),
 }
 PLAN = Plan(
     logs={world: [(BEHAVIOR, *size) for size in sizes] for world, sizes in _SIZES.items()},
@@ -94,21 +95,22 @@ class IntervalCoverage:
     def rows(self, trial: Trial) -> list[tuple[Any, ...]]:
         """Ask every method for its intervals; one that has no answer leaves its reason."""
         rows: list[tuple[Any, ...]] = []
-        for (policy, truth), method in (
-            (known, method)
-            for known in zip(trial.candidates, trial.truth.tolist(), strict=True)
-            for method in interval_methods(marginal=self.marginal)
-            if method.asked(trial)
-        ):
-            try:
-                ends = method.intervals(trial, policy, LEVELS).tolist()
-                error = None
-            except BayesDiceError as refusal:
-                ends, error = [(None, None)] * len(LEVELS), str(refusal)
-            rows += [
-                (policy, method.name, level, lower, upper, truth, error)
-                for level, (lower, upper) in zip(LEVELS, ends, strict=True)
-            ]
+        with keep_rows():
+            for (policy, truth), method in (
+                (known, method)
+                for known in zip(trial.candidates, trial.truth.tolist(), strict=True)
+                for method in interval_methods(marginal=self.marginal)
+                if method.asked(trial)
+            ):
+                try:
+                    ends = method.intervals(trial, policy, LEVELS).tolist()
+                    error = None
+                except BayesDiceError as refusal:
+                    ends, error = [(None, None)] * len(LEVELS), str(refusal)
+                rows += [
+                    (policy, method.name, level, lower, upper, truth, error)
+                    for level, (lower, upper) in zip(LEVELS, ends, strict=True)
+                ]
         return rows
 
     def summarize(self, frame: pl.DataFrame) -> pl.DataFrame:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, final
 
 import polars as pl
 
+from bayesdice_ppl.baselines.rows import keep_rows
 from bayesdice_ppl.errors import BayesDiceError
 from bayesdice_ppl.experiments.cells import Cell, Plan, Trial
 from bayesdice_ppl.experiments.comparing import (
@@ -46,7 +47,7 @@ PLAN = Plan(
         "frozenlake": [(alpha, n, 100) for alpha in (0.25, 0.75) for n in (5, 25)],
         "garnet": [(alpha, n, 100) for alpha in (0.25, 0.75) for n in (5, 25)],
         "taxi": [(0.5, 200, 500)],
-        "reacher": [(0.25, 25, 100), (0.75, 50, 100)],
+        "reacher": [(alpha, n, 100) for alpha in (0.25, 0.75) for n in (10, 25)],
     },
     trials={"bandit": 1000, "frozenlake": 1000, "garnet": 200, "taxi": 50, "reacher": 50},
     quick_worlds=("bandit", "frozenlake"),
@@ -112,13 +113,14 @@ class PolicySelection:
         given = top_k_scores(KS)
         ranked: Rankings = {}
         refused: dict[str, str] = {}
-        for method in ranking_methods():
-            if not method.asked(trial):
-                continue
-            try:
-                ranked |= method.rank(trial, given)
-            except BayesDiceError as refusal:
-                refused |= dict.fromkeys(method.rules(), str(refusal))
+        with keep_rows():
+            for method in ranking_methods():
+                if not method.asked(trial):
+                    continue
+                try:
+                    ranked |= method.rank(trial, given)
+                except BayesDiceError as refusal:
+                    refused |= dict.fromkeys(method.rules(), str(refusal))
         rankings = {
             score.name: {rule: by_score[score.name] for rule, by_score in ranked.items()}
             for score in given
