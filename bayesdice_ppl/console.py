@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from math import floor, isfinite, log10
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from bayesdice_ppl.logs import Logs
     from bayesdice_ppl.selection import InformationValue, Selection
     from bayesdice_ppl.simulation import TrueValue, World
+
+
+_THIN = "? The logs say too little about this candidate; do not trust its numbers."
 
 
 def make_console(*, stderr: bool = False) -> Console:
@@ -57,7 +60,7 @@ def show_selection(console: Console, selection: Selection) -> None:
         )
     console.print(table)
     if thin:
-        console.print("? The logs say too little about this candidate; do not trust its numbers.")
+        console.print(_THIN)
     console.print(escape(selection.certificate.statement))
     for warning in selection.warnings:
         console.print(f"[yellow]Warning:[/yellow] {escape(warning)}")
@@ -123,9 +126,17 @@ def show_fit(console: Console, belief: DataTree) -> None:
 
 
 def show_estimates(
-    console: Console, found: Estimates, order: list[str], by: str, logged: LoggedValue
+    console: Console,
+    found: Estimates,
+    order: list[str],
+    by: str,
+    logged: LoggedValue,
+    thin: Collection[str] = (),
 ) -> None:
-    """Print the estimates of a method in order, and what the logs themselves earned."""
+    """Print the estimates of a method in order, and what the logs themselves earned.
+
+    Candidates of whose numbers the logs say too little, `thin`, are marked.
+    """
     by_name = {row["policy"]: row for row in found.table.iter_rows(named=True)}
     has_interval = found.table["lower"].null_count() == 0
     columns = ["value", "lower", "upper"] if has_interval else ["value"]
@@ -133,15 +144,25 @@ def show_estimates(
     if not any(width > 0.0 for width in spread):
         spread = [abs(row["value"]) / 100.0 for row in by_name.values()]
     decimals = _decimals(spread)
-    rows = [
+    headings = ["policy", *columns]
+    weighed = found.table.get_column("effective_episodes", default=None) is not None
+    if weighed:
+        headings.append("effective rows" if found.gamma == 0.0 else "effective episodes")
+    rows = []
+    for name in order:
+        row = by_name[name]
         # A small negative number is not shown as minus zero.
-        [name, *(f"{by_name[name][column]:z.{decimals}f}" for column in columns)]
-        for name in order
-    ]
+        cells = [f"{row[column]:z.{decimals}f}" for column in columns]
+        if weighed:
+            resting = row["effective_episodes"]
+            cells.append("" if resting is None else f"{resting:.1f}")
+        rows.append([f"{name} ?" if name in thin else name, *cells])
     ends = f", with {100 * found.level:g} % intervals" if has_interval else ""
     title = f"Value of each candidate (reward per step), by {found.method.name}{ends}"
     console.print(f"[italic]{escape(title)}[/italic]")  # wider than the table, which would fold it
-    show_rows(console, "", ["policy", *columns], rows)
+    show_rows(console, "", headings, rows)
+    if thin:
+        console.print(_THIN)
     console.print(_earned(logged.value, logged.standard_error))
     what = {"value": "estimate", "lower": "lower end", "upper": "upper end"}[by]
     best = [name for name in order if by_name[name][by] == by_name[order[0]][by]]

@@ -163,7 +163,11 @@ def measure_support(prepared: Prepared) -> Support:
     entry = (n / m) * entering[:, None] * starts
     total, square = ratio @ cells.count, ratio**2 @ cells.count
     ess = np.where(square > 0.0, total**2 / np.where(square > 0.0, square, 1.0), 0.0)
-    return Support(moved, lost, ess, episode_share(influence, entry, logs.episode[mask]))
+    # Ratios under a positive link are not the pilot's, and have no negative part.
+    signed = prepared.settings.link == "identity"
+    negative = np.maximum(-ratio, 0.0) @ cells.count / n if signed else np.zeros(len(ratio))
+    episode = episode_share(influence, entry, logs.episode[mask])
+    return Support(moved, lost, ess, episode, negative)
 
 
 def action_sampling_error(prepared: Prepared) -> Float[np.ndarray, " N"]:

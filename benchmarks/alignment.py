@@ -16,9 +16,14 @@ from jaxtyping import Float, Int
 from scipy.stats import ttest_rel
 
 from bayesdice_ppl import scores
-from bayesdice_ppl.experiments.judging import NUMBERS, sorting_numbers
+from bayesdice_ppl.experiments.judging import (
+    NUMBERS,
+    aligned,
+    by_number,
+    shuffled,
+    sorting_numbers,
+)
 from bayesdice_ppl.scores import Score
-from bayesdice_ppl.selection.solvers.exhaustive import search
 from benchmarks.tables import RESULTS, write_table
 
 SEED = 0
@@ -142,27 +147,23 @@ def draw_world(index: int) -> World:
     wins = rng.binomial(pulls, arm_rates)
     drawn_rates = rng.beta(1 + wins, 1 + pulls - wins, size=(N_DRAWS, N_ARMS))
     joint = drawn_rates @ policies.T
-    return World(arm_rates, policies, pulls, wins, joint, rng.permuted(joint, axis=0))
+    return World(arm_rates, policies, pulls, wins, joint, shuffled(joint, rng))
 
 
-def rank(world: World) -> dict[tuple[str, str], Int[np.ndarray, " depth"]]:
+def rank(world: World) -> dict[tuple[str, str], Int[np.ndarray, " candidates"]]:
     """Let every rule rank the candidates of a world for every score.
 
     Returns
     -------
     dict
-        (name of the score, rule) -> indices of candidates, best first, at least down to the depth
-        of the score.
+        (name of the score, rule) -> indices of all candidates, best first.
     """
-    by_rule = {rule: np.argsort(-by) for rule, by in sorting_numbers(world.joint).items()}
-    # Among rankings of equal expected loss, the one that lists higher means first.
-    preference = by_rule[MEAN]
-    rankings = {}
+    plain = {rule: by_number(number) for rule, number in sorting_numbers(world.joint).items()}
+    joint, independent = aligned(world.joint, SCORES), aligned(world.independent, SCORES)
+    rankings: dict[tuple[str, str], Int[np.ndarray, " candidates"]] = {}
     for score in SCORES:
-        for rule, draws in ((JOINT, world.joint), (INDEPENDENT, world.independent)):
-            prefix = search(draws, score, preference).prefix
-            rankings[score.name, rule] = np.array(prefix)
-        rankings |= {(score.name, rule): order for rule, order in by_rule.items()}
+        by_rule = {JOINT: joint[score.name], INDEPENDENT: independent[score.name], **plain}
+        rankings |= {(score.name, rule): ranking for rule, ranking in by_rule.items()}
     return rankings
 
 

@@ -1,7 +1,8 @@
 """From a world to a thousand beliefs: logs simulated, counted and believed in one compiled call.
 
-Every log is counted into the cells that are possible in its world. From the counts on, a trial
-goes through the very functions that `bayesdice_ppl.fit` is made of.
+Every log is counted into the cells that are possible in its world, so that all have one shape and
+trials can be batched. From the counts on, a trial goes through the functions that
+`bayesdice_ppl.fit` is made of, as those of experiments do.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -13,10 +14,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
-from bayesdice_ppl import penalties
+from bayesdice_ppl.experiments.value_beliefs import check_form, one_value
 from bayesdice_ppl.features import renormalize
-from bayesdice_ppl.inference import FitSettings, exact_posterior, make_settings, run_pilot
-from bayesdice_ppl.moments import Cells, build_moments, one_hot_features
+from bayesdice_ppl.inference import Candidates, FitSettings, make_settings
+from bayesdice_ppl.moments import Cells
 from bayesdice_ppl.simulation import sample_transitions
 from benchmarks.layout import Setting, World, count, numbers_of, stack_worlds
 
@@ -56,34 +57,37 @@ def believe(
 ) -> Believed:
     """Closed-form belief about one policy from one log, lambda / epsilon a multiple of n.
 
+    Raises
+    ------
+    SettingsError
+        `check_form` refuses the settings.
+
     Notes
     -----
     `fit` also leaves out pairs that the target cannot get to from the first states. Here every
     logged pair was got to from there, by steps that the target takes with positive probability.
     """
+    check_form(settings)
     visits = jax.ops.segment_sum(cells.count, cells.pair, num_segments=len(cells.pair_state))
     logged = (visits > 0.0).astype(visits.dtype)
     target, kept = renormalize(probabilities, cells.pair_state, cells.pair_action, logged)
     active = logged * (target > 0.0)
-    features = one_hot_features(cells, target, active, kept.shape[0])
-    moments = build_moments(cells, features, settings.moments)
-    pilot = run_pilot(cells, moments, settings.moments, small_sample=settings.small_sample)
-    squared = settings.penalty == penalties.squared()
-    metric = jnp.eye(len(moments.offset)) if squared else pilot.covariance
-    posterior = exact_posterior(
-        moments,
-        metric,
+    found = one_value(
+        cells,
+        Candidates(target, active, kept),
+        settings.moments,
         multiple * cells.n_transitions,
+        small_sample=settings.small_sample,
         value_constraint=settings.value_constraint,
     )
-    share = pilot.ratio * cells.count / cells.n_transitions
+    share = found.pilot.ratio * cells.count / cells.n_transitions
     moved = jnp.sum(share * (1.0 - kept[cells.pair_state[cells.pair]]))
     total, square = jnp.sum(cells.reward_sum), jnp.sum(cells.reward_square_sum)
     equal = square * cells.n_transitions - total**2 <= 1e-9 * square * cells.n_transitions
     return Believed(
-        mean=posterior.mean[-1],
-        sd=posterior.sd[-1],
-        df=pilot.degrees_of_freedom,
+        mean=found.mean,
+        sd=found.sd,
+        df=found.pilot.degrees_of_freedom,
         moved=moved,
         degenerate=equal,
         n_transitions=cells.n_transitions,

@@ -71,8 +71,10 @@ def test_every_method_runs_by_its_name_or_is_refused(
         assert not output.exists()
         return
     gives = bd.baselines.make(name).gives
-    assert code in ((0, 3) if gives == "draws" else (0,)), out.err
     ranking = json.loads((output / "ranking.json").read_text())
+    thin = gives == "draws" and not ranking["recommended"]
+    thin = thin or any(row.get("thin", False) for row in ranking["table"])
+    assert code == (3 if thin else 0), out.err
     _, candidates = read_files(files, world)
     assert sorted(ranking["order"]) == sorted(candidates)
     assert (ranking["method"], ranking["seed"]) == (name, 4)
@@ -93,7 +95,8 @@ def test_intervals_are_put_in_order_by_what_is_asked(by, files, tmp_path, monkey
         *arguments(files, "frozenlake", tmp_path / "out", *more),
         monkeypatch=monkeypatch, capsys=capsys,
     )  # fmt: skip
-    assert code == 0, out.err
+    # Of the candidate farthest from the log fewer than ten effective episodes are left.
+    assert code == 3, out.err
     logs, candidates = read_files(files, "frozenlake")
     method = bd.baselines.importance_sampling("trajectory", interval="bca")
     key = jax.random.key(4)
@@ -192,6 +195,61 @@ def test_a_candidate_that_the_log_says_nothing_of_is_warned_about(tmp_path, monk
     ranking = json.loads((tmp_path / "out" / "ranking.json").read_text())
     assert {each["policy"] for each in ranking["support_warnings"]} == {"[b]new[/b]"}
     assert any(each["abstain"] for each in ranking["support_warnings"])
+    # The candidate is marked in the table that is printed, and in both files.
+    assert "[b]new[/b] ? " in out.out
+    assert "known ?" not in out.out
+    assert "do not trust its numbers" in said
+    assert "says too little of [b]new[/b]: this is no recommendation" in said
+    table = pl.read_csv(tmp_path / "out" / "estimates.csv")
+    marks = dict(table.select("policy", "thin").iter_rows())
+    assert marks == {"known": False, "[b]new[/b]": True}
+    assert marks == {row["policy"]: row["thin"] for row in ranking["table"]}
+
+
+def test_an_estimate_that_rests_on_one_episode_is_no_recommendation(tmp_path, monkeypatch, capsys):
+    # Forty coins for each of sixty episodes: the product of their ratios leaves hardly one of them.
+    rng = np.random.default_rng(3)
+    pl.DataFrame(
+        {
+            "episode_id": np.repeat(np.arange(60), 40),
+            "state": np.zeros(2400, dtype=int),
+            "action": rng.integers(2, size=2400),
+            "reward": rng.random(2400),
+            "propensity": np.full(2400, 0.5),
+        }
+    ).write_csv(tmp_path / "log.csv")
+    pl.DataFrame(
+        {
+            "policy": ["near", "near", "far", "far"],
+            "state": [0] * 4,
+            "action": [0, 1] * 2,
+            "prob": [0.5, 0.5, 0.05, 0.95],
+        }
+    ).write_csv(tmp_path / "policies.csv")
+    shared = ["select", tmp_path / "log.csv", "-p", tmp_path / "policies.csv", "-o"]
+    code, out = run(
+        *[*shared, tmp_path / "wis", "--gamma", "0.99", "--method", "wis"],
+        monkeypatch=monkeypatch,
+        capsys=capsys,
+    )
+    assert code == 3, out.err
+    ranking = json.loads((tmp_path / "wis" / "ranking.json").read_text())
+    rows = {row["policy"]: row for row in ranking["table"]}
+    assert rows["near"]["effective_episodes"] == pytest.approx(60.0)
+    assert 1.0 <= rows["far"]["effective_episodes"] < 3.0
+    assert (rows["near"]["thin"], rows["far"]["thin"]) == (False, True)
+    said = " ".join(out.out.split())
+    number = f"{rows['far']['effective_episodes']:.1f}"
+    assert f"Warning: far: rests on {number} effective episodes of 60" in said
+    assert "effective episodes" in out.out.split("near")[0]
+    assert number in next(line for line in out.out.splitlines() if "far ?" in line)
+    code, out = run(
+        *[*shared, tmp_path / "bandit", "--gamma", "0", "--method", "wis"],
+        monkeypatch=monkeypatch,
+        capsys=capsys,
+    )
+    assert code == 0, out.err
+    assert "effective rows" in out.out
 
 
 def test_settings_are_read_as_what_the_method_takes(files, tmp_path, monkeypatch, capsys):
@@ -239,7 +297,10 @@ def test_settings_are_read_as_what_the_method_takes(files, tmp_path, monkeypatch
         (["--method", "lstdq", "--set", "ridge=x"], ["ridge: expected a number or none", "'x'"]),
         (["--method", "lstdq", "--set", "renormalize=1"], ["expected true or false"]),
         (["--method", "fqe_mlp", "--set", "steps=2.5"], ["steps: expected a whole number"]),
-        (["--method", "wis", "--set", "reward_range=1"], ["two numbers with a comma"]),
+        (["--method", "wis:hoeffding", "--set", "reward_range=1"], ["two numbers with a comma"]),
+        (["--method", "wis:student", "--set", "resamples=500"], ["no effect", "wis:bca has"]),
+        (["--method", "lstdq_bootstrap", "--set", "resamples=500"], ["did you mean draws?"]),
+        (["--method", "wis", "--draws", "50"], ["it has none at all"]),
         (["--method", "lstdq", "--set", "features=x"], ["features is an object", "Python"]),
         (["--method", "lstdq", "--set", "ridge=1", "--set", "ridge=2"], ["given twice"]),
         (["--by", "lower"], ["--by belongs to other methods", "--method is bayesdice"]),
@@ -339,6 +400,15 @@ def test_settings_of_a_method_are_listed(monkeypatch, capsys):
     assert code == 0
     assert "Needs: propensities. Gives: interval." in out.out
     assert "resamples" in out.out
+    assert "max_weight" not in out.out
+    code, out = run("methods", "wpdis:hoeffding", monkeypatch=monkeypatch, capsys=capsys)
+    assert "resamples" not in out.out
+    assert "only with" in out.out
+    (bounds,) = [line for line in out.out.splitlines() if "reward_range" in line]
+    assert bounds.split()[-1] == "max_weight"
+    code, out = run("methods", "wpdis:student", monkeypatch=monkeypatch, capsys=capsys)
+    assert code == 0
+    assert "It has no settings." in out.out
     code, out = run("methods", "wpdis:bcaa", monkeypatch=monkeypatch, capsys=capsys)
     assert code == 2
     assert "wpdis" in out.err

@@ -415,3 +415,31 @@ def test_names_on_the_curve_as_asked():
     belief = spread_belief(["a name that is too long", "b"])
     assert len(curve_parts(plots.loss_by_k(belief, scores.regret, names=True))[0].texts) == 2
     assert not curve_parts(plots.loss_by_k(belief, scores.regret, names=False))[0].texts
+
+
+def test_the_method_of_a_belief_that_is_not_bayesdice_s_is_named():
+    belief = belief_of(["a", "b"], logged=-0.012345)
+    own = {
+        "forest": plots.forest(belief).get_target(None, {"column": "forest"}),
+        "loss": plots.loss_by_k(belief, scores.regret).get_viz("plot"),
+        "ranks": plots.rank_probabilities(belief).get_viz("plot"),
+    }
+    belief.attrs["method"] = "lstdq_$x$_$y$"
+    other = {
+        "forest": plots.forest(belief).get_target(None, {"column": "forest"}),
+        "loss": plots.loss_by_k(belief, scores.regret).get_viz("plot"),
+        "ranks": plots.rank_probabilities(belief).get_viz("plot"),
+    }
+    for name, axes in own.items():
+        title = other[name].get_title(loc="left")
+        assert title.startswith("lstdq_$x$_$y$")
+        assert title.endswith(axes.get_title(loc="left"))
+        assert "lstdq" not in axes.get_title(loc="left")
+    assert other["forest"].get_title(loc="left").startswith("lstdq_$x$_$y$: mean with")
+    for axes in other.values():
+        figure = axes.get_figure()
+        figure.canvas.draw()
+        (written,) = [t for t in axes.findobj(mpl.text.Text) if t.get_text().startswith("lstdq_")]
+        box = written.get_window_extent()
+        assert box.y1 <= figure.bbox.y1
+        assert box.x1 <= figure.bbox.x1

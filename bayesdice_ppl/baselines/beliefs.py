@@ -14,7 +14,13 @@ import numpy as np
 
 from bayesdice_ppl.belief import SupportWarning, make_belief
 from bayesdice_ppl.diagnostics.logged import logged_value
-from bayesdice_ppl.diagnostics.support import MOVED_ABSTAIN, MOVED_WARN, support_warnings
+from bayesdice_ppl.diagnostics.support import (
+    ESS_ABSTAIN,
+    ESS_WARN,
+    MOVED_ABSTAIN,
+    MOVED_WARN,
+    support_warnings,
+)
 from bayesdice_ppl.errors import SettingsError
 from bayesdice_ppl.fit_warnings import constant_reward, much_left_out
 from bayesdice_ppl.inference import make_settings
@@ -69,13 +75,42 @@ def warn_of_support(found: Estimates) -> list[dict[str, Any]]:
     Returns
     -------
     list of dict
-        `policy`, `reason` and `abstain` each, as in a belief's `support_warnings`; none for logs
-        of vectors, of which support is not measured here.
+        `policy`, `reason` and `abstain` each, as in a belief's `support_warnings`. Of logs of
+        vectors support is not measured here, and only few effective episodes are told.
     """
-    if found.logs.vector_states or found.logs.vector_actions:
-        return []
-    warnings: list[dict[str, Any]] = _support(found)[1]["support_warnings"]
-    return warnings
+    warnings: list[dict[str, Any]] = []
+    if not (found.logs.vector_states or found.logs.vector_actions):
+        warnings = _support(found)[1]["support_warnings"]
+    return [*warnings, *(warning._asdict() for warning in few_episodes(found))]
+
+
+def few_episodes(found: Estimates) -> tuple[SupportWarning, ...]:
+    """Warn where importance weights leave few episodes to an estimate.
+
+    Notes
+    -----
+    It warns below `ESS_WARN` and abstains below `ESS_ABSTAIN`, as the belief of
+    `bayesdice_ppl.fit` does by its effective transitions: those are what its ratio weighs, and
+    episodes what importance sampling does, of rows at gamma = 0. Abstaining ends `bayesdice select`
+    with exit code 3, as it does under BayesDICE's belief: an order that hangs on a handful of
+    episodes is no better founded for coming from another method. A log of fewer episodes than that
+    cannot bear importance sampling at all.
+
+    Marginalized importance sampling has no such number, for it weighs transitions, and how many of
+    these a ratio leaves is among the support warnings already.
+    """
+    alone = found.gamma == 0.0
+    m = found.logs.n_transitions if alone else found.logs.n_episodes
+    return tuple(
+        SupportWarning(
+            name,
+            f"rests on {each.effective_episodes:.1f} effective {'rows' if alone else 'episodes'} "
+            f"of {m:,}, by its importance weights.",
+            each.effective_episodes < ESS_ABSTAIN,
+        )
+        for name, each in zip(found.names, found.estimates, strict=True)
+        if each.effective_episodes is not None and each.effective_episodes < ESS_WARN
+    )
 
 
 def versions() -> dict[str, str]:
@@ -114,4 +149,4 @@ def _support(found: Estimates) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     }
 
 
-__all__ = ["lay_out_draws", "versions", "warn_of_support"]
+__all__ = ["few_episodes", "lay_out_draws", "versions", "warn_of_support"]

@@ -22,6 +22,7 @@ from bayesdice_ppl.baselines.intervals import (
     find_interval,
     interval_suffixes,
 )
+from bayesdice_ppl.baselines.per_trajectory import effective_episodes
 from bayesdice_ppl.baselines.rows import make_rows
 from bayesdice_ppl.baselines.weights import all_rows, cumulative_log_weight
 from bayesdice_ppl.logs import Logs
@@ -97,7 +98,12 @@ class DoublyRobust(Checked):
             rng_key=rng_key,
             resamples=self.resamples,
         )
-        return Estimate(float(estimates.mean()), lower, upper)
+        return Estimate(
+            float(estimates.mean()),
+            lower,
+            upper,
+            effective_episodes=effective_episodes(log_weight, rows, asked.gamma),
+        )
 
 
 def doubly_robust(
@@ -153,7 +159,9 @@ def doubly_robust(
     is the model's average reward plus the weighted errors per step.
 
     *When it fails.* Like importance sampling on long episodes, though less soon; where no weight is
-    left only the model speaks. Few episodes make two poor models.
+    left only the model speaks. `Estimate.effective_episodes` says on how many the correction rests:
+    where they are few it brings in the noise of these, and no longer mends the model. Few episodes
+    make two poor models.
 
     References
     ----------

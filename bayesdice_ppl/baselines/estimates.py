@@ -57,16 +57,18 @@ class Estimates:
 
     @property
     def table(self) -> pl.DataFrame:
-        """Columns `policy, value, lower, upper`, in reward per step; null where there is none."""
+        """Columns `policy, value, lower, upper`, in reward per step; null where there is none.
+
+        Where the method weighs episodes there is also `effective_episodes`, on how many of them
+        each estimate rests.
+        """
+        numbers = ["value", "lower", "upper"]
+        if any(each.effective_episodes is not None for each in self.estimates):
+            numbers.append("effective_episodes")
         return pl.DataFrame(
-            {
-                "policy": list(self.names),
-                "value": [each.value for each in self.estimates],
-                "lower": [each.lower for each in self.estimates],
-                "upper": [each.upper for each in self.estimates],
-            },
-            schema={"policy": pl.String, "value": pl.Float64, "lower": pl.Float64}
-            | {"upper": pl.Float64},
+            {"policy": list(self.names)}
+            | {name: [getattr(each, name) for each in self.estimates] for name in numbers},
+            schema={"policy": pl.String} | dict.fromkeys(numbers, pl.Float64),
         )
 
     @property
@@ -127,7 +129,10 @@ class Estimates:
 
     @cached_property
     def support_warnings(self) -> tuple[str, ...]:
-        """What the log cannot tell of the candidates, a sentence each; for logs of labels."""
+        """What the log cannot tell of the candidates, a sentence each.
+
+        Of logs of vectors only on how few episodes an importance-weighted estimate rests.
+        """
         from bayesdice_ppl.baselines.beliefs import warn_of_support
 
         return tuple(f"{each['policy']}: {each['reason']}" for each in warn_of_support(self))

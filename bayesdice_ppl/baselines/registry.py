@@ -9,18 +9,18 @@ from __future__ import annotations
 
 import difflib
 import inspect
-from collections.abc import Mapping
-from itertools import product
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 import polars as pl
 
-from bayesdice_ppl.baselines.entries import METHODS, OPTIONS, Entry
+from bayesdice_ppl.baselines.entries import METHODS
 from bayesdice_ppl.baselines.interface import Baseline, Needs
+from bayesdice_ppl.baselines.names import BAYESDICE, Named, every_name, look_up
 from bayesdice_ppl.errors import SettingsError
 
-BAYESDICE: Final = "bayesdice"
-"""The library's own method, which `bayesdice_ppl.fit` is and no baseline."""
+_HOW_MANY: Final = ("draws", "resamples", "samples", "n_draws", "num_samples", "n_resamples")
+"""Words for how often a method draws, of which each method has at most one."""
 
 
 def make(name: str, **settings: Any) -> Baseline:
@@ -42,15 +42,33 @@ def make(name: str, **settings: Any) -> Baseline:
     Raises
     ------
     SettingsError
-        There is no such method, option or setting; or the setting's value is out of range.
+        There is no such method, option or setting; the setting has no effect on the method of that
+        name, or without another setting; or its value is out of range. Where it is another setting
+        that is missing, the default may be given all the same.
     """
-    base, entry, chosen = _look_up(name)
-    _check_settings(base, entry, settings)
-    return entry.maker(**entry.fixed, **chosen, **settings)
+    named = look_up(name)
+    _check_settings(named, settings)
+    return named.entry.maker(**named.entry.fixed, **named.chosen, **settings)
 
 
 def settings_of(name: str) -> dict[str, inspect.Parameter]:
-    """Settings that a method takes, each with its annotation and default.
+    """Settings that have an effect on a method, each with its annotation and default.
+
+    Parameters
+    ----------
+    name
+        As for `make`; options count, so that "wis:bca" takes resamples and "wis:student" does not.
+
+    Raises
+    ------
+    SettingsError
+        There is no such method or option.
+    """
+    return look_up(name).settings
+
+
+def conditions_of(name: str) -> dict[str, str]:
+    """Say of settings that by default have no effect what has to be given with them.
 
     Parameters
     ----------
@@ -62,18 +80,17 @@ def settings_of(name: str) -> dict[str, inspect.Parameter]:
     SettingsError
         There is no such method or option.
     """
-    return _settings(_look_up(name)[1])
-
-
-def every_name() -> tuple[str, ...]:
-    """List every name that `make` takes: each method with each choice of its options."""
-    found = []
-    for base, entry in METHODS.items():
-        by_setting: dict[str, list[str]] = {}
-        for option in entry.options:
-            by_setting.setdefault(OPTIONS[option][0], [""]).append(f":{option}")
-        found += ["".join((base, *chosen)) for chosen in product(*by_setting.values())]
-    return tuple(found)
+    named = look_up(name)
+    known = named.settings
+    needed = {
+        key: [
+            str(each)
+            for each in named.entry.uses.get(key, ())
+            if each.setting not in named.values and not each.holds(known[each.setting].default)
+        ]
+        for key in known
+    }
+    return {key: " and ".join(conditions) for key, conditions in needed.items() if conditions}
 
 
 def catalog() -> pl.DataFrame:
@@ -84,18 +101,23 @@ def catalog() -> pl.DataFrame:
     polars.DataFrame
         One row each: `name`; `options`, what may follow the name after a colon; `needs`, what it
         asks of a log and of the question beside transitions; `gives`, ``"estimate"``,
-        ``"interval"`` or ``"draws"``, without options; `settings`, by name; `description`.
+        ``"interval"`` or ``"draws"``, without options; `settings`, by name, also those that some
+        option alone has a use for; `description`.
     """
     rows = []
+    by_base: dict[str, list[str]] = {}
+    for name in every_name():
+        by_base.setdefault(name.partition(":")[0], []).append(name)
     for base, entry in METHODS.items():
         made = make(base)
+        taken = {key for name in by_base[base] for key in settings_of(name)}
         rows.append(
             {
                 "name": base,
                 "options": ", ".join(entry.options),
                 "needs": describe_needs(made.needs),
                 "gives": made.gives,
-                "settings": ", ".join(_settings(entry)),
+                "settings": ", ".join(key for key in look_up(base).parameters if key in taken),
                 "description": entry.sentence,
             }
         )
@@ -113,71 +135,62 @@ def describe_needs(needs: Needs) -> str:
     return ", ".join(part for part, needed in parts.items() if needed)
 
 
-def _look_up(name: str) -> tuple[str, Entry, dict[str, Any]]:
-    """Name, entry and the settings that the options stand for."""
-    if not isinstance(name, str):
-        raise SettingsError(f"method: expected a name such as 'wpdis:bca', found {name!r}.")
-    base, *options = name.strip().lower().replace("-", "_").split(":")
-    if base == BAYESDICE:
-        raise SettingsError(
-            "bayesdice is the library's own method and no baseline: bayesdice_ppl.fit gives its "
-            "belief, and so does bayesdice select without --method."
-        )
-    if base not in METHODS:
-        raise SettingsError(
-            f"unknown method {base!r}{_meant(base)} bayesdice methods lists all, and so does "
-            "bayesdice_ppl.baselines.catalog()."
-        )
-    entry = METHODS[base]
-    chosen: dict[str, Any] = {}
-    for option in options:
-        if option not in entry.options:
-            known = ", ".join(f"{base}:{each}" for each in entry.options)
-            raise SettingsError(
-                f"{name}: {base} has no option {option!r}; "
-                + (f"there are {known}." if known else "it takes none.")
-            )
-        setting, value = OPTIONS[option]
-        if setting in chosen:
-            raise SettingsError(f"{name}: two options say what {setting} is; give one.")
-        chosen[setting] = value
-    return base, entry, chosen
-
-
-def _meant(base: str) -> str:
-    """What may have been meant, by the names of methods and of their makers."""
-    # A maker's name stands for all the methods that it makes.
-    known: dict[str, list[str]] = {}
-    for name, entry in METHODS.items():
-        known.setdefault(str(getattr(entry.maker, "__name__", name)), []).append(name)
-    known |= {name: [name] for name in (*METHODS, BAYESDICE)}
-    close = difflib.get_close_matches(base, known, n=3)
-    names = list(dict.fromkeys(name for each in close for name in known[each]))
-    return f"; did you mean {', '.join(names)}?" if names else "."
-
-
-def _settings(entry: Entry) -> dict[str, inspect.Parameter]:
-    by_name = {*entry.fixed, *(OPTIONS[option][0] for option in entry.options)}
-    parameters = inspect.signature(entry.maker).parameters
-    return {key: value for key, value in parameters.items() if key not in by_name}
-
-
-def _check_settings(base: str, entry: Entry, given: Mapping[str, Any]) -> None:
-    known = _settings(entry)
+def _check_settings(named: Named, given: Mapping[str, Any]) -> None:
+    known, entry = named.settings, named.entry
     for key in given:
         if key in known:
             continue
+        if key in named.parameters:
+            who = _others_that_use(named, key)
+            raise SettingsError(
+                f"{named.name}: {key} has no effect on it; {', '.join(who)} "
+                f"{'has' if len(who) == 1 else 'have'} a use for it."
+            )
         if key in inspect.signature(entry.maker).parameters:
             others = [name for name, each in METHODS.items() if each.maker is entry.maker]
             options = [f":{option}" for option in entry.options]
             raise SettingsError(
-                f"{base}: {key} is part of a method's name and no setting; choose among "
+                f"{named.base}: {key} is part of a method's name and no setting; choose among "
                 f"{', '.join([*others, *options])}."
             )
-        close = difflib.get_close_matches(key, known, n=1)
-        meant = f"; did you mean {close[0]}?" if close else "."
         has = f"It has {', '.join(known)}." if known else "It has none."
-        raise SettingsError(f"{base} has no setting {key!r}{meant} {has}")
+        raise SettingsError(
+            f"{named.name} has no setting {key!r}{_meant_setting(key, known)} {has}"
+        )
+    for key, value in given.items():
+        for each in entry.uses.get(key, ()):
+            if each.setting in named.values or _is_default(value, known[key].default):
+                continue
+            other = given.get(each.setting, known[each.setting].default)
+            if not each.holds(other):
+                raise SettingsError(
+                    f"{named.name}: {key} has an effect only with {each}, and {each.setting} is "
+                    f"{other!r}; change that, or leave {key} out."
+                )
 
 
-__all__ = ["BAYESDICE", "METHODS", "catalog", "every_name", "make", "settings_of"]
+def _others_that_use(named: Named, key: str) -> list[str]:
+    """Names that have a use for a setting and differ from this one in nothing else."""
+    decisive = {each.setting for each in named.entry.uses[key]}
+    same = {at: value for at, value in named.values.items() if at not in decisive}
+    found = []
+    for name in every_name():
+        other = look_up(name)
+        agrees = other.entry.maker is named.entry.maker and same.items() <= other.values.items()
+        if agrees and key in other.settings:
+            found.append(name)
+    return found
+
+
+def _meant_setting(key: str, known: Collection[str]) -> str:
+    """What may have been meant: the same thing by another word, or a similar word."""
+    close = [word for word in _HOW_MANY if key in _HOW_MANY and word in known]
+    close = close or difflib.get_close_matches(key, known, n=1)
+    return f"; did you mean {close[0]}?" if close else "."
+
+
+def _is_default(value: Any, default: Any) -> bool:
+    return value is default or (type(value) is type(default) and bool(value == default))
+
+
+__all__ = ["BAYESDICE", "METHODS", "catalog", "conditions_of", "every_name", "make", "settings_of"]

@@ -72,7 +72,7 @@ def methods(
     import polars as pl
 
     from bayesdice_ppl.baselines import catalog, make
-    from bayesdice_ppl.baselines.registry import settings_of
+    from bayesdice_ppl.baselines.registry import conditions_of, settings_of
     from bayesdice_ppl.console import make_console, show_methods, show_rows
 
     console = make_console()
@@ -85,11 +85,17 @@ def methods(
     known = catalog().filter(pl.col("name") == base).row(0, named=True)
     console.print(known["description"], markup=False)
     console.print(f"Needs: {known['needs'] or 'transitions alone'}. Gives: {method.gives}.")
-    rows = [
-        [key, str(parameter.annotation).replace(" | ", " or "), str(parameter.default)]
-        for key, parameter in settings.items()
-    ]
-    show_rows(console, "Settings, each --set name=value", ["name", "takes", "default"], rows)
+    if not settings:
+        console.print("It has no settings.")
+        return
+    conditions = conditions_of(name)
+    headings = ["name", "takes", "default", *(["only with"] if conditions else [])]
+    rows = []
+    for key, parameter in settings.items():
+        takes = str(parameter.annotation).replace(" | ", " or ")
+        cells = [key, takes, str(parameter.default), conditions.get(key, "")]
+        rows.append(cells[: len(headings)])
+    show_rows(console, "Settings, each --set name=value", headings, rows)
 
 
 def choose_method(
@@ -238,9 +244,8 @@ def _draws(name: str, settings: dict[str, Any], number: int) -> int:
         raise SettingsError("--draws and --set draws say the same; give one.")
     known = settings_of(name)
     if "draws" not in known:
-        raise SettingsError(
-            f"--draws: {name} has no setting of that name; --set takes {', '.join(known)}."
-        )
+        takes = f"--set takes {', '.join(known)}" if known else "it has none at all"
+        raise SettingsError(f"--draws: {name} has no setting of that name; {takes}.")
     return number
 
 

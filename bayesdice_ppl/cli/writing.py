@@ -131,7 +131,8 @@ def estimate_and_write(
 ) -> bool:
     """Put the candidates in order by a method's estimates, and write everything to a folder.
 
-    Returns whether the log bears it: False where it says next to nothing of a candidate.
+    Candidates of which the log says next to nothing are marked in the table that is printed, and in
+    the files by `thin`. Returns whether the log bears the order: False where there is one of them.
     """
     from bayesdice_ppl import plots
     from bayesdice_ppl.baselines.beliefs import versions, warn_of_support
@@ -145,8 +146,10 @@ def estimate_and_write(
         found, used = _estimate(method, logs, policies, seed, **question)
         order = found.order(by)
         place = {name: row for row, name in enumerate(found.names)}
-        table = found.table[[place[name] for name in order]]
         warnings = warn_of_support(found)
+        thin = {warning["policy"] for warning in warnings if warning["abstain"]}
+        table = found.table[[place[name] for name in order]]
+        table = table.with_columns(thin=table["policy"].is_in(list(thin)))
         restart = found.on_termination == "restart"
         logged = logged_value(logs, found.gamma, restart=restart)
         content = {
@@ -172,16 +175,18 @@ def estimate_and_write(
             logged=logged.value,
         )
         plots.save(figure, scratch / ESTIMATES_FIGURE_FILE)
-    show_estimates(console, found, order, by, logged)
+    show_estimates(console, found, order, by, logged, thin)
     # A candidate that the log says nothing of has some value all the same, often 0.
     for warning in warnings:
         console.print(f"Warning: {warning['policy']}: {warning['reason']}", markup=False)
-    borne = not any(warning["abstain"] for warning in warnings)
-    if not borne:
-        console.print("The log says too little of these candidates: this is no recommendation.")
+    if thin:
+        few = [name for name in order if name in thin]
+        console.print(
+            f"The log says too little of {', '.join(few)}: this is no recommendation.", markup=False
+        )
     written = ", ".join((RANKING_FILE, ESTIMATES_FILE, ESTIMATES_FIGURE_FILE))
     console.print(f"Wrote {written} to {output}.", markup=False, soft_wrap=True)
-    return borne
+    return not thin
 
 
 def ranking_content(

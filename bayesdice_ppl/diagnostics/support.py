@@ -21,6 +21,9 @@ LOST_WARN, LOST_ABSTAIN = 1e-6, 1e-3
 """Share of a candidate's steps about which the log has nothing."""
 ESS_WARN, ESS_ABSTAIN = 50.0, 10.0
 """Effective number of transitions behind a ratio."""
+NEGATIVE_WARN, NEGATIVE_ABSTAIN = 0.05, 0.25
+"""Mass by which a ratio is negative, of which a true ratio has none; on one-hot features it stays
+below a thousandth."""
 EPISODE_WARN = 0.5
 """Share of the variance that one episode carries."""
 
@@ -41,12 +44,17 @@ class Support(NamedTuple):
         (sum zeta)^2 / sum zeta^2, in transitions.
     influential_episode_share
         Share of the sum of squared influences that the most influential episode has.
+    negative_mass
+        Mean over the log of max(-zeta, 0). A ratio is never negative: that of features is where
+        they cannot express how the candidate's steps differ from the logged ones, and so goes on
+        in a straight line past what was logged. 0 for a link that keeps ratios positive.
     """
 
     moved_mass: Float[np.ndarray, " N"]
     lost_mass: Float[np.ndarray, " N"]
     effective_sample_size: Float[np.ndarray, " N"]
     influential_episode_share: Float[np.ndarray, " N"]
+    negative_mass: Float[np.ndarray, " N"]
 
 
 def state_flow(
@@ -125,7 +133,7 @@ def support_warnings(
     """
     found = []
     for j, name in enumerate(names):
-        moved, lost, ess, episode = (float(field[j]) for field in support)
+        moved, lost, ess, episode, negative = (float(field[j]) for field in support)
         if moved > MOVED_WARN:
             done = (
                 "what they are worth is extrapolated by the features."
@@ -146,4 +154,12 @@ def support_warnings(
         if episode > EPISODE_WARN:
             reason = f"one episode carries {episode:.0%} of the evidence about it."
             found.append(SupportWarning(name, reason, False))
+        if negative > NEGATIVE_WARN:
+            reason = (
+                f"its ratio to the log is negative by {negative:.0%} of the mass, which no true "
+                "ratio is: what it does lies outside of what was logged, or the features cannot "
+                "express it, and its value may be off by far more than the belief says. It takes "
+                "logs of a policy closer to it, or other features."
+            )
+            found.append(SupportWarning(name, reason, negative > NEGATIVE_ABSTAIN))
     return tuple(found)

@@ -9,41 +9,28 @@ drawn from the prior, the Bayes-optimal ranking is the least loss that any rule 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, ClassVar, final, override
 
 import numpy as np
 import polars as pl
 
 from bayesdice_ppl.baselines.bayes_optimal import bayes_optimal_ranking
 from bayesdice_ppl.experiments.believing import draw_values
-from bayesdice_ppl.experiments.cells import PRIOR_BANDIT, Cell, Plan, Trial
-from bayesdice_ppl.experiments.comparing import (
-    STANDARD_ERRORS,
-    by_world,
-    compare,
-    count_verdicts,
-    losses_table,
-    total,
-)
+from bayesdice_ppl.experiments.cells import PRIOR_BANDIT, Plan, Trial
+from bayesdice_ppl.experiments.comparing import STANDARD_ERRORS, RuleComparison, total
 from bayesdice_ppl.experiments.judging import (
+    KS,
     NUMBERS,
     aligned,
     by_number,
-    realized,
+    loss_rows,
     shuffled,
     sorting_numbers,
     top_k_scores,
 )
 from bayesdice_ppl.keys import seed_sequence
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 ALIGNED, INDEPENDENT, OPTIMAL = "aligned", "aligned, independent", "Bayes-optimal"
-SHOWN = (ALIGNED, INDEPENDENT, *NUMBERS, OPTIMAL)
-"""Rules whose losses are shown."""
-
-KS, SHOWN_K = (1, 2, 3, 4), 2
 DRAWS = 2_000
 BEHAVIOR = 0.5
 
@@ -62,16 +49,14 @@ PLAN = Plan(
 
 @final
 @dataclass(frozen=True)
-class Ablation:
-    """The experiment on rules; see `bayesdice_ppl.experiments.experiment.Experiment`.
+class Ablation(RuleComparison):
+    """The experiment on rules; see `bayesdice_ppl.experiments.comparing.RuleComparison`.
 
-    Attributes
-    ----------
-    cells
-        From `PLAN`.
+    Its cells are from `PLAN`.
     """
 
-    cells: tuple[Cell, ...]
+    reference: ClassVar[str] = ALIGNED
+    shown: ClassVar[tuple[str, ...]] = (ALIGNED, INDEPENDENT, *NUMBERS, OPTIMAL)
 
     @property
     def name(self) -> str:
@@ -86,11 +71,6 @@ class Ablation:
             "rules": NUMBERS,
             "scores": [score.name for score in top_k_scores(KS)],
         }
-
-    @property
-    def schema(self) -> dict[str, Any]:
-        """Columns of `rows`."""
-        return {"score": pl.String, "k": pl.Int64, "rule": pl.String, "loss": pl.Float64}
 
     def rows(self, trial: Trial) -> list[tuple[Any, ...]]:
         """Let every rule rank from one belief, and judge each ranking by every score."""
@@ -115,46 +95,23 @@ class Ablation:
             }
             if trial.cell.world == PRIOR_BANDIT:
                 rankings[score.name][OPTIMAL] = optimal(trial, score)
-        losses = realized(trial.truth, rankings, given)
-        by_name = {score.name: score for score in given}
-        return [
-            (name.partition("@")[0], by_name[name].k, rule, loss)
-            for (name, rule), loss in losses.items()
-        ]
+        return loss_rows(trial.truth, rankings, given)
 
-    def summarize(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """Mean loss of each rule at each score, and its difference to the aligned ranking."""
-        return compare(frame, ALIGNED)
-
-    def tables(self, summary: pl.DataFrame) -> dict[str, pl.DataFrame]:
-        """Wins, ties and losses of the aligned ranking against each rule, and some losses."""
-        return {
-            **by_world("Wins/ties/losses", count_verdicts(summary, ("world", "rule"))),
-            **by_world("Losses", losses_table(summary, SHOWN, SHOWN_K)),
-        }
-
+    @override
     def remarks(self, summary: pl.DataFrame) -> tuple[str, ...]:
         """Say where the aligned ranking wins, ties and loses, and what the columns are."""
-        said = []
-        for world in summary["world"].unique(maintain_order=True):
-            here = summary.filter(pl.col("world") == world)
-            counts = {rule: total(here, rule) for rule in (*NUMBERS, INDEPENDENT, OPTIMAL)}
-            told = "; ".join(
-                f"{rule} {wins}/{ties}/{losses}"
-                for rule, (wins, ties, losses) in counts.items()
-                if wins + ties + losses
-            )
-            said.append(
-                f"**{world}**: wins/ties/losses of the aligned ranking over all sizes, scores and "
-                f"k: {told}."
-            )
-        return (*said, *_NOTES)
+        return (*super().remarks(summary), *_NOTES)
 
-    def figure(self, summary: pl.DataFrame) -> Figure:
-        """Loss of the rules at each score against the size of the log."""
-        from bayesdice_ppl.experiments.losses_figure import draw_losses
-
-        return draw_losses(summary, SHOWN, own=ALIGNED, k=SHOWN_K)
+    @override
+    def remark(self, summary: pl.DataFrame) -> str:
+        """Count wins, ties and losses against sorting by a number, independence and Bayes."""
+        counts = {rule: total(summary, rule) for rule in (*NUMBERS, INDEPENDENT, OPTIMAL)}
+        told = "; ".join(
+            f"{rule} {wins}/{ties}/{losses}"
+            for rule, (wins, ties, losses) in counts.items()
+            if wins + ties + losses
+        )
+        return f"wins/ties/losses of the aligned ranking over all sizes, scores and k: {told}."
 
 
 def optimal(trial: Trial, score: Any) -> np.ndarray:

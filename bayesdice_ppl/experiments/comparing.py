@@ -6,12 +6,19 @@ better than either loss.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import polars as pl
 
+from bayesdice_ppl.experiments.cells import Cell
 from bayesdice_ppl.experiments.experiment import PLACE
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 KEY = (*PLACE, "score", "k")
 """Columns that tell what is judged, and where."""
@@ -25,6 +32,9 @@ one way, three need nine of them.
 
 FEWEST_TRIALS = 20
 """With fewer trials the standard error is itself too uncertain for anything but a tie."""
+
+SHOWN_K = 2
+"""The k at which losses are shown."""
 
 _ROUNDING = 1e-12
 """Losses that differ by less, relative to the larger, are the same."""
@@ -157,3 +167,58 @@ def by_world(heading: str, table: pl.DataFrame) -> dict[str, pl.DataFrame]:
         f"{heading}: {world}": group.drop("world")
         for (world,), group in table.group_by("world", maintain_order=True)
     }
+
+
+@dataclass(frozen=True)
+class RuleComparison(ABC):
+    """An experiment on rules that rank from the same logs, each held against one of them.
+
+    What is said here is common to all; see `bayesdice_ppl.experiments.experiment.Experiment`.
+
+    Attributes
+    ----------
+    cells
+        In the order in which they are run.
+    reference : str
+        The rule that the others are held against.
+    shown : tuple of str
+        Rules whose losses are shown.
+    """
+
+    cells: tuple[Cell, ...]
+
+    reference: ClassVar[str]
+    shown: ClassVar[tuple[str, ...]]
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """Columns of `rows`, as `bayesdice_ppl.experiments.judging.loss_rows` fills them."""
+        return {"score": pl.String, "k": pl.Int64, "rule": pl.String, "loss": pl.Float64}
+
+    def summarize(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """Mean loss of each rule at each score, and its difference to the reference's."""
+        return compare(frame, self.reference)
+
+    def tables(self, summary: pl.DataFrame) -> dict[str, pl.DataFrame]:
+        """Wins, ties and losses of the reference against each rule, and the losses of some."""
+        return {
+            **by_world("Wins/ties/losses", count_verdicts(summary, ("world", "rule"))),
+            **by_world("Losses", losses_table(summary, self.shown, SHOWN_K)),
+        }
+
+    def remarks(self, summary: pl.DataFrame) -> tuple[str, ...]:
+        """Say of each world where the reference wins, ties and loses."""
+        return tuple(
+            f"**{world}**: {self.remark(here)}"
+            for (world,), here in summary.group_by("world", maintain_order=True)
+        )
+
+    @abstractmethod
+    def remark(self, summary: pl.DataFrame) -> str:
+        """Say where the reference wins, ties and loses in one world, whose summary is given."""
+
+    def figure(self, summary: pl.DataFrame) -> Figure:
+        """Loss of some rules at each score against the size of the log."""
+        from bayesdice_ppl.experiments.losses_figure import draw_losses
+
+        return draw_losses(summary, self.shown, own=self.reference, k=SHOWN_K)

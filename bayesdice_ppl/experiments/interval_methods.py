@@ -122,17 +122,17 @@ def interval_methods(*, marginal: bool) -> tuple[IntervalMethod, ...]:
         IntervalMethod("Beta", baselines.beta_bandit(draws=DRAWS), worlds=BANDITS),
         IntervalMethod(
             "bootstrap of LSTDQ",
-            baselines.lstdq_bootstrap(resamples=1000, renormalize=True),
+            baselines.lstdq_bootstrap(draws=1000, renormalize=True),
             worlds=SMALL,
         ),
         IntervalMethod(
             "bootstrap of LSTDQ",
-            baselines.lstdq_bootstrap(resamples=FEWER_DRAWS, renormalize=True),
+            baselines.lstdq_bootstrap(draws=FEWER_DRAWS, renormalize=True),
             worlds=("taxi",),
         ),
         IntervalMethod(
             "bootstrap of LSTDQ",
-            baselines.lstdq_bootstrap(resamples=FEWER_DRAWS),
+            baselines.lstdq_bootstrap(draws=FEWER_DRAWS),
             worlds=("reacher",),
         ),
         IntervalMethod("BDQN", baselines.bdqn(), most_trials=NETWORK_TRIALS),

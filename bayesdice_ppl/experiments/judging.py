@@ -6,7 +6,8 @@ table and certificate; a test holds the two against each other.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -17,6 +18,10 @@ from bayesdice_ppl.selection.solvers.exhaustive import search
 
 NUMBERS = ("mean", "mean + sd", "mean - sd", "5 % lower bound", "95 % upper bound")
 """Rules that look at one number a candidate."""
+
+
+KS = (1, 2, 3, 4)
+"""Every k that experiments on rules judge by."""
 
 
 def sorting_numbers(
@@ -104,3 +109,32 @@ def realized(
         found = score.losses(truth[None], places)[:, 0]
         losses |= {(score.name, rule): float(loss) for rule, loss in zip(rules, found, strict=True)}
     return losses
+
+
+def loss_rows(
+    truth: Float[np.ndarray, " N"],
+    rankings: Mapping[str, Mapping[str, Int[np.ndarray, " N"]]],
+    given: Sequence[Score],
+    silent: Collection[str] = (),
+) -> list[tuple[Any, ...]]:
+    """Lay out what `realized` finds as rows of a table.
+
+    Parameters
+    ----------
+    truth, rankings, given
+        As for `realized`.
+    silent
+        Rules without a ranking.
+
+    Returns
+    -------
+    list of tuple
+        Name of the score without its k, k, rule and loss, score by score; the silent rules come
+        last and have None.
+    """
+    losses = realized(truth, rankings, given)
+    return [
+        (score.name.partition("@")[0], score.k, rule, losses.get((score.name, rule)))
+        for score in given
+        for rule in (*rankings[score.name], *silent)
+    ]

@@ -148,7 +148,7 @@ def ranking_methods() -> tuple[RankingMethod, ...]:
             "Dirichlet model", baselines.dirichlet_model(draws=LARGE_DRAWS), worlds=("taxi",)
         ),
         RankingMethod("Beta", baselines.beta_bandit(draws=DRAWS), worlds=BANDITS),
-        *_on_rows("bootstrap of LSTDQ", "lstdq_bootstrap", resamples=FEWER_DRAWS),
+        *_on_rows("bootstrap of LSTDQ", "lstdq_bootstrap", draws=FEWER_DRAWS),
         # A network for each candidate.
         RankingMethod("BDQN", baselines.bdqn(), most_trials=NETWORK_TRIALS),
         RankingMethod("FQE, network", baselines.fitted_q("mlp"), most_trials=NETWORK_TRIALS),

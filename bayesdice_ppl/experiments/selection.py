@@ -8,22 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, ClassVar, final, override
 
 import polars as pl
 
 from bayesdice_ppl.baselines.rows import keep_rows
 from bayesdice_ppl.errors import BayesDiceError
-from bayesdice_ppl.experiments.cells import Cell, Plan, Trial
-from bayesdice_ppl.experiments.comparing import (
-    STANDARD_ERRORS,
-    by_world,
-    compare,
-    count_verdicts,
-    losses_table,
-    total,
-)
-from bayesdice_ppl.experiments.judging import realized, top_k_scores
+from bayesdice_ppl.experiments.cells import Plan, Trial
+from bayesdice_ppl.experiments.comparing import STANDARD_ERRORS, RuleComparison, total
+from bayesdice_ppl.experiments.judging import KS, loss_rows, top_k_scores
 from bayesdice_ppl.experiments.methods import BAYESDICE
 from bayesdice_ppl.experiments.ranking_methods import (
     DRAWS,
@@ -35,11 +28,6 @@ from bayesdice_ppl.experiments.ranking_methods import (
     Rankings,
     ranking_methods,
 )
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-KS, SHOWN_K = (1, 2, 3, 4), 2
 
 PLAN = Plan(
     logs={
@@ -71,16 +59,14 @@ DRAWN = (
 
 @final
 @dataclass(frozen=True)
-class PolicySelection:
-    """The experiment on methods; see `bayesdice_ppl.experiments.experiment.Experiment`.
+class PolicySelection(RuleComparison):
+    """The experiment on methods; see `bayesdice_ppl.experiments.comparing.RuleComparison`.
 
-    Attributes
-    ----------
-    cells
-        From `PLAN`.
+    Its cells are from `PLAN`.
     """
 
-    cells: tuple[Cell, ...]
+    reference: ClassVar[str] = BAYESDICE
+    shown: ClassVar[tuple[str, ...]] = DRAWN
 
     @property
     def name(self) -> str:
@@ -98,15 +84,10 @@ class PolicySelection:
         }
 
     @property
+    @override
     def schema(self) -> dict[str, Any]:
         """Columns of `rows`."""
-        return {
-            "score": pl.String,
-            "k": pl.Int64,
-            "rule": pl.String,
-            "loss": pl.Float64,
-            "error": pl.String,
-        }
+        return {**super().schema, "error": pl.String}
 
     def rows(self, trial: Trial) -> list[tuple[Any, ...]]:
         """Let every method rank from one log; one that has no answer leaves its reason."""
@@ -125,51 +106,32 @@ class PolicySelection:
             score.name: {rule: by_score[score.name] for rule, by_score in ranked.items()}
             for score in given
         }
-        losses = realized(trial.truth, rankings, given)
-        return [
-            (score.name.partition("@")[0], score.k, rule, losses.get((score.name, rule)), error)
-            for score in given
-            for rule, error in (dict.fromkeys(ranked) | refused).items()
-        ]
+        rows = loss_rows(trial.truth, rankings, given, silent=refused)
+        return [(*row, refused.get(row[2])) for row in rows]
 
-    def summarize(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """Mean loss of each rule at each score, and its difference to BayesDICE's."""
-        return compare(frame, BAYESDICE)
-
-    def tables(self, summary: pl.DataFrame) -> dict[str, pl.DataFrame]:
-        """Wins, ties and losses of BayesDICE against each rule, and some of the losses."""
-        return {
-            **by_world("Wins/ties/losses", count_verdicts(summary, ("world", "rule"))),
-            **by_world("Losses", losses_table(summary, DRAWN, SHOWN_K)),
-        }
-
+    @override
     def remarks(self, summary: pl.DataFrame) -> tuple[str, ...]:
         """Say where BayesDICE wins, ties and loses, and what the columns are."""
-        said = []
-        for world in summary["world"].unique(maintain_order=True):
-            here = summary.filter(pl.col("world") == world)
-            counts = {
-                rule: total(here, rule)
-                for rule in here["rule"].unique(maintain_order=True)
-                if not rule.startswith(BAYESDICE)
-            }
-            ahead = [rule for rule, (wins, _, losses) in counts.items() if wins > losses]
-            even = [rule for rule, (wins, _, losses) in counts.items() if wins == losses]
-            behind = [rule for rule in counts if rule not in (*ahead, *even)]
-            independent = "/".join(map(str, total(here, INDEPENDENT)))
-            said.append(
-                f"**{world}**: of {len(counts)} rules of other methods BayesDICE wins more "
-                f"comparisons than it loses against {len(ahead)}, as many against {len(even)}, and "
-                f"fewer against {len(behind)}{_named(behind, counts)}. Against its own independent "
-                f"form it has {independent} wins/ties/losses."
-            )
-        return (*said, *_NOTES)
+        return (*super().remarks(summary), *_NOTES)
 
-    def figure(self, summary: pl.DataFrame) -> Figure:
-        """Loss of some rules at each score against the size of the log."""
-        from bayesdice_ppl.experiments.losses_figure import draw_losses
-
-        return draw_losses(summary, DRAWN, own=BAYESDICE, k=SHOWN_K)
+    @override
+    def remark(self, summary: pl.DataFrame) -> str:
+        """Count the rules of other methods that BayesDICE is ahead of, even with and behind."""
+        counts = {
+            rule: total(summary, rule)
+            for rule in summary["rule"].unique(maintain_order=True)
+            if not rule.startswith(BAYESDICE)
+        }
+        ahead = [rule for rule, (wins, _, losses) in counts.items() if wins > losses]
+        even = [rule for rule, (wins, _, losses) in counts.items() if wins == losses]
+        behind = [rule for rule in counts if rule not in (*ahead, *even)]
+        independent = "/".join(map(str, total(summary, INDEPENDENT)))
+        return (
+            f"of {len(counts)} rules of other methods BayesDICE wins more "
+            f"comparisons than it loses against {len(ahead)}, as many against {len(even)}, and "
+            f"fewer against {len(behind)}{_named(behind, counts)}. Against its own independent "
+            f"form it has {independent} wins/ties/losses."
+        )
 
 
 def _named(rules: Sequence[str], counts: dict[str, tuple[int, int, int]]) -> str:

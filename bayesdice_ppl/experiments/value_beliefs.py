@@ -44,6 +44,23 @@ class ValueBelief(NamedTuple):
     correlation: Float[Any, "N N"]
 
 
+@final
+class OneValue(NamedTuple):
+    """Belief of one candidate's value, and what it rests on.
+
+    Attributes
+    ----------
+    mean, sd
+        Location and scale of the value's Student t, scalars.
+    pilot
+        The candidate's pilot, which holds the degrees of freedom.
+    """
+
+    mean: Float[Array, ""]
+    sd: Float[Array, ""]
+    pilot: Pilot
+
+
 def value_belief(cells: Cells, candidates: Candidates, settings: FitSettings) -> ValueBelief:
     """Closed-form belief of the values of all candidates.
 
@@ -58,9 +75,9 @@ def value_belief(cells: Cells, candidates: Candidates, settings: FitSettings) ->
     Raises
     ------
     SettingsError
-        They are others.
+        They are others; see `check_form`.
     """
-    _check(settings)
+    check_form(settings)
     cells, candidates = pad(cells, candidates)
     with jax.enable_x64(True):
         found = _believe(
@@ -124,7 +141,15 @@ def _more(size: int) -> int:
     return -size % step
 
 
-def _check(settings: FitSettings) -> None:
+def check_form(settings: FitSettings) -> None:
+    """Refuse settings of which `one_value` is not the closed form.
+
+    Raises
+    ------
+    SettingsError
+        They are neither the library's defaults nor those of ``preset="paper"``, small-sample rule
+        and joint belief aside, or features are not one-hot.
+    """
     paper = settings.penalty == squared() and not settings.value_constraint
     usual = settings.penalty == mahalanobis() and settings.value_constraint
     if not (paper or usual) or settings.by_episode or not settings.tabular:
@@ -132,6 +157,43 @@ def _check(settings: FitSettings) -> None:
             "value_belief: expected the library's default settings, or preset='paper', on one-hot "
             "features."
         )
+
+
+def one_value(
+    cells: Cells,
+    candidate: Candidates,
+    settings: MomentSettings,
+    price: Float[Array, ""],
+    *,
+    small_sample: bool,
+    value_constraint: bool,
+) -> OneValue:
+    """Closed-form belief of one candidate's value, from a log that may be traced.
+
+    Parameters
+    ----------
+    cells
+        The log.
+    candidate
+        One of `Candidates`, whose fields have lost their first axis.
+    settings
+        How the log is read.
+    price
+        lambda / epsilon; n is what gives calibrated beliefs.
+    small_sample
+        Whether few visits to a pair widen the belief; see `run_pilot`.
+    value_constraint
+        True: the library's form, with the Mahalanobis penalty. False: the paper's, with the
+        squared penalty and the value that the ratio implies.
+    """
+    moments = build_moments(cells, state_features(cells, candidate), settings)
+    pilot = run_pilot(cells, moments, settings, small_sample=small_sample)
+    if value_constraint:
+        found = exact_value(moments, pilot.covariance, price)
+        return OneValue(found.mean[-1], found.sd, pilot)
+    metric = jnp.eye(len(moments.offset))
+    whole = exact_posterior(moments, metric, price, value_constraint=False)
+    return OneValue(whole.mean[-1], whole.sd[-1], pilot)
 
 
 @partial(jax.jit, static_argnames=("settings", "small_sample", "value_constraint"))
@@ -142,19 +204,17 @@ def _believe(
     small_sample: bool,
     value_constraint: bool,
 ) -> tuple[Array, Array, Array, Array]:
-    def one(candidate: Candidates) -> tuple[Array, Array, Pilot]:
-        moments = build_moments(cells, state_features(cells, candidate), settings)
-        pilot = run_pilot(cells, moments, settings, small_sample=small_sample)
-        price = cells.n_transitions
-        if value_constraint:
-            found = exact_value(moments, pilot.covariance, price)
-            mean, sd = found.mean[-1], found.sd
-        else:
-            metric = jnp.eye(len(moments.offset))
-            whole = exact_posterior(moments, metric, price, value_constraint=False)
-            mean, sd = whole.mean[-1], whole.sd[-1]
+    def one(candidate: Candidates) -> OneValue:
+        found = one_value(
+            cells,
+            candidate,
+            settings,
+            cells.n_transitions,
+            small_sample=small_sample,
+            value_constraint=value_constraint,
+        )
         # Sigma fills the memory, and nothing after this reads it.
-        return mean, sd, pilot._replace(covariance=jnp.zeros((0, 0)))
+        return found._replace(pilot=found.pilot._replace(covariance=jnp.zeros((0, 0))))
 
     mean, sd, pilots = jax.lax.map(one, candidates)
     covariance = influence_covariance(cells, pilots, small_sample=small_sample)

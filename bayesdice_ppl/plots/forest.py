@@ -32,7 +32,7 @@ def forest(
     belief : xarray.DataTree
         With `posterior/value`, dims chain (may be left out), draw, policy, in reward per step. If
         it has an attribute `logged_value`, the value of the policy that logged, a dashed line is
-        drawn there.
+        drawn there; an attribute `method`, as the beliefs of other methods have, is named above.
     order : sequence of str, optional
         The policies to show, best first, such as `Selection.order`; all of them by posterior
         mean, then name, if left out.
@@ -84,8 +84,13 @@ def forest(
         add_lines(collection, logged, visuals={"ref_line": {"width": 1}})
         collection.coords = None
     if backend == "matplotlib":
-        _finish(collection, len(order), logged)
+        _finish(collection, len(order), logged, method_of(belief))
     return collection
+
+
+def method_of(belief: "xr.DataTree") -> str:
+    """Name of the method that a belief is of; empty for BayesDICE's own."""
+    return str(belief.attrs.get("method", ""))
 
 
 def in_order(draws: Draws, order: Sequence[str] | None) -> list[str]:
@@ -134,7 +139,7 @@ def _logged_value(belief: "xr.DataTree") -> float | None:
     return number
 
 
-def _finish(collection: "PlotCollection", n_rows: int, logged: float | None) -> None:
+def _finish(collection: "PlotCollection", n_rows: int, logged: float | None, method: str) -> None:
     """Label the axis, and lay names and intervals out by their measured sizes."""
     from matplotlib.ticker import MaxNLocator
 
@@ -150,10 +155,11 @@ def _finish(collection: "PlotCollection", n_rows: int, logged: float | None) -> 
     intervals.xaxis.set_major_locator(MaxNLocator(nbins=6))
     intervals.set_xlabel(X_LABEL, fontsize=_FONT)
     intervals.tick_params(axis="x", labelsize=_FONT - 1)
-    caption = "mean with 50 % and 90 % intervals"
+    caption = f"{method}: " if method else ""
+    caption += "mean with 50 % and 90 % intervals"
     if logged is not None:
         caption += f"; dashed: logged value, {logged:.4g}"
-    intervals.set_title(caption, loc="left", fontsize=_CAPTION_FONT, color="0.35")
+    intervals.set_title(caption, loc="left", fontsize=_CAPTION_FONT, color="0.35", parse_math=False)
     for text in names.texts:
         text.set_parse_math(False)  # a name may hold a dollar sign
         text.set_fontsize(_FONT)

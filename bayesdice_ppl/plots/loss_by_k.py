@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayesdice_ppl.losses import Score
+from bayesdice_ppl.plots.forest import method_of
 from bayesdice_ppl.selection.by_k import loss_by_k as table_by_k
 
 if TYPE_CHECKING:
@@ -42,7 +43,8 @@ def loss_by_k(
     Parameters
     ----------
     belief : xarray.DataTree
-        As for `select`.
+        As for `select`. An attribute `method`, as the beliefs of other methods have, is named
+        above.
     make_score : callable
         Takes k and gives the score, such as `bayesdice_ppl.scores.regret`.
     ks : iterable of int, optional
@@ -86,7 +88,8 @@ def loss_by_k(
     axes.set_ylabel(
         _loss_label(make_score(int(k[0])), table["score"][0], int(k[0])), fontsize=_FONT
     )
-    axes.set_title(CAPTION, loc="left", fontsize=_SMALL_FONT, color="0.35")
+    caption = "; ".join(filter(None, (method_of(belief), CAPTION)))
+    axes.set_title(caption, loc="left", fontsize=_SMALL_FONT, color="0.35", parse_math=False)
     axes.tick_params(labelsize=_FONT - 1)
     launches = table["launch"].to_list()
     written = []

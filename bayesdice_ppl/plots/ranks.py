@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bayesdice_ppl.plots.forest import in_order
+from bayesdice_ppl.plots.forest import in_order, method_of
 from bayesdice_ppl.selection.ranks import rank_probabilities as probabilities_of
 from bayesdice_ppl.selection.reading import read_draws
 
@@ -20,9 +20,10 @@ X_LABEL = "true place (1 is best)"
 COLOR_LABEL = "probability"
 # Up to so many policies, cells hold their number; up to so many, every policy and place is named.
 _NUMBERED, _NAMED = 12, 40
-# Inches: margins, the bar of colors, the least and the most that the map measures across, and a
-# cell of those with numbers and of those with names.
-_SIDE, _TOP, _BOTTOM, _GAP, _BAR, _BAR_NUMBERS = 0.2, 0.15, 0.6, 0.15, 0.15, 0.75
+# Inches: margins, the upper one without and with a title, the bar of colors, the least and the most
+# that the map measures across, and a cell of those with numbers and of those with names.
+_SIDE, _TOP, _TITLED, _BOTTOM = 0.2, 0.15, 0.35, 0.6
+_GAP, _BAR, _BAR_NUMBERS = 0.15, 0.15, 0.75
 _LEAST, _MOST = 1.7, 8.0
 _CELL, _SMALL_CELL = (0.5, 0.3), (0.2, 0.2)
 _FONT, _SMALL_FONT = 10, 8
@@ -36,7 +37,8 @@ def rank_probabilities(
     Parameters
     ----------
     belief : xarray.DataTree
-        With `posterior/value`, dims chain (may be left out), draw, policy.
+        With `posterior/value`, dims chain (may be left out), draw, policy. An attribute `method`,
+        as the beliefs of other methods have, is named above.
     order : sequence of str, optional
         The policies to show, from the top down, such as `Selection.order`; all of them by
         posterior mean, then name, if left out. Places are those among all policies in any case.
@@ -67,11 +69,11 @@ def rank_probabilities(
         # A layout engine, which a style can turn on, would undo the positions set below.
         figure_kwargs={"layout": "none"},
     )
-    _draw(collection, order, shares.values)
+    _draw(collection, order, shares.values, method_of(belief))
     return collection
 
 
-def _draw(collection: "PlotCollection", names: list[str], shares: np.ndarray) -> None:
+def _draw(collection: "PlotCollection", names: list[str], shares: np.ndarray, method: str) -> None:
     figure, axes = collection.get_viz("figure"), collection.get_viz("plot")
     n_rows, n_places = shares.shape
     image = axes.imshow(
@@ -102,7 +104,9 @@ def _draw(collection: "PlotCollection", names: list[str], shares: np.ndarray) ->
     bar = figure.add_axes((0.0, 0.0, 1.0, 1.0))
     figure.colorbar(image, cax=bar, label=COLOR_LABEL)
     bar.tick_params(labelsize=_SMALL_FONT)
-    _lay_out(figure, axes, bar, shares.shape)
+    if method:
+        axes.set_title(method, loc="left", fontsize=_SMALL_FONT, color="0.35", parse_math=False)
+    _lay_out(figure, axes, bar, shares.shape, _TITLED if method else _TOP)
 
 
 def _write_numbers(axes: "Axes", shares: np.ndarray) -> None:
@@ -122,7 +126,9 @@ def _write_numbers(axes: "Axes", shares: np.ndarray) -> None:
         )
 
 
-def _lay_out(figure: "Figure", axes: "Axes", bar: "Axes", shape: tuple[int, ...]) -> None:
+def _lay_out(
+    figure: "Figure", axes: "Axes", bar: "Axes", shape: tuple[int, ...], top: float
+) -> None:
     """Size the figure so that cells are legible and the names, as measured, fit beside them."""
     n_rows, n_places = shape
     cell = _CELL if n_places <= _NUMBERED else _SMALL_CELL
@@ -131,7 +137,7 @@ def _lay_out(figure: "Figure", axes: "Axes", bar: "Axes", shape: tuple[int, ...]
     names = max(text.get_window_extent().width for text in axes.get_yticklabels()) / figure.dpi
     left = _SIDE + names + _GAP
     total_width = left + width + _GAP + _BAR + _BAR_NUMBERS
-    total_height = _BOTTOM + height + _TOP
+    total_height = _BOTTOM + height + top
     figure.set_size_inches(total_width, total_height)
     bottom, share = _BOTTOM / total_height, height / total_height
     axes.set_position((left / total_width, bottom, width / total_width, share))

@@ -218,7 +218,7 @@ def test_what_does_not_suit_is_refused(plain):
         lstdq_bootstrap().estimate(logs, policy, gamma=0.9, rng_key=KEY)
     with pytest.raises(SettingsError, match="rng_key"):
         lstdq_bootstrap().estimate(logs, policy, gamma=0.9)
-    with pytest.raises(SettingsError, match="resamples"):
-        lstdq_bootstrap(0)
+    with pytest.raises(SettingsError, match="draws"):
+        lstdq_bootstrap(draws=0)
     with pytest.raises(SettingsError, match="ridge"):
         lstdq_bootstrap(10, -1.0)

@@ -1,5 +1,7 @@
 """Support numbers against a plain model of the log."""
 
+import json
+
 import jax
 import numpy as np
 import polars as pl
@@ -7,6 +9,7 @@ import pytest
 
 import bayesdice_ppl as bd
 from bayesdice_ppl.diagnostics import Support, support_warnings
+from tests.linear_world import chain_log, chain_value, gaussian
 
 KEY = jax.random.key(0)
 # Priors so wide that the fitted ratio is that of the model of the log.
@@ -147,6 +150,7 @@ GOOD = {
     "lost_mass": 0.0,
     "effective_sample_size": 1000.0,
     "influential_episode_share": 0.1,
+    "negative_mass": 0.0,
 }
 
 
@@ -170,6 +174,8 @@ def test_good_support_is_not_worth_a_word():
         ({"effective_sample_size": 30.0}, "30.0 effective", False),
         ({"effective_sample_size": 5.0}, "5.0 effective", True),
         ({"influential_episode_share": 0.8}, "80%", False),
+        ({"negative_mass": 0.1}, "negative by 10%", False),
+        ({"negative_mass": 0.3}, "negative by 30%", True),
     ],
     ids=str,
 )
@@ -189,3 +195,36 @@ def test_warnings_are_kept_with_the_belief(plain):
     kept = json.loads(belief.attrs["support_warnings"])
     assert [w["policy"] for w in kept] == ["daring"] * len(kept)
     assert any(w["abstain"] and "has none of its actions" in w["reason"] for w in kept)
+
+
+def test_a_candidate_past_the_logged_actions_has_a_ratio_that_turns_negative():
+    candidates = {"near": gaussian(0.2, 0.1, 1.0), "far": gaussian(0.2, 3.0, 0.3)}
+    logs = chain_log(2, n_episodes=60, n_steps=20)
+    belief = bd.fit(
+        logs, candidates, gamma=0.8, rng_key=jax.random.key(1), inference="exact", draws=50
+    )
+    found = belief["constant_data"]
+    for name in candidates:
+        ratio = found.pilot_ratio.sel(policy=name).values
+        expected = sum(-one for one in ratio.tolist() if one < 0.0) / logs.n_transitions
+        assert float(found.negative_mass.sel(policy=name)) == pytest.approx(expected, rel=1e-6)
+    assert float(found.negative_mass.sel(policy="near")) < 0.05
+    warned_of = [
+        text["policy"]
+        for text in json.loads(belief.attrs["support_warnings"])
+        if "negative" in text["reason"]
+    ]
+    assert warned_of == ["far"]
+    # It is right to warn: far misses what it is worth by many of its posterior sds.
+    value = belief["posterior/value"].sel(policy="far")
+    off = abs(float(value.mean()) - chain_value(0.2, 3.0, 0.3, 0.8))
+    assert off > 5.0 * float(value.std())
+
+
+def test_a_positive_link_has_no_negative_mass():
+    candidates = {"far": gaussian(0.2, 3.0, 0.3)}
+    logs = chain_log(2, n_episodes=20, n_steps=10)
+    belief = bd.fit(
+        logs, candidates, gamma=0.8, rng_key=jax.random.key(1), link="softplus", draws=50
+    )
+    assert float(belief["constant_data/negative_mass"].sel(policy="far")) == 0.0

@@ -7,7 +7,14 @@ from arviz_base import from_dict
 
 import bayesdice_ppl as bd
 from bayesdice_ppl.experiments.comparing import compare, count_verdicts, losses_table, total
-from bayesdice_ppl.experiments.judging import aligned, by_number, realized, shuffled, top_k_scores
+from bayesdice_ppl.experiments.judging import (
+    aligned,
+    by_number,
+    loss_rows,
+    realized,
+    shuffled,
+    top_k_scores,
+)
 
 
 def draws_of(seed, n_draws=300, n_policies=5):
@@ -57,6 +64,21 @@ def test_realized_losses_by_hand():
     assert losses["accuracy@2", "up"] == 0.5
     assert all(losses[score.name, "best"] == pytest.approx(0.0, abs=1e-12) for score in given)
     assert by_number(np.array([1.0, 3.0, 3.0])).tolist() == [1, 2, 0]
+
+
+def test_rows_of_losses_by_hand():
+    truth = np.array([3.0, 1.0, 2.0])
+    given = [bd.scores.regret(1), bd.scores.precision(2)]
+    up, best = np.array([1, 2, 0]), np.array([0, 2, 1])
+    rankings = {"regret@1": {"up": up, "best": best}, "precision@2": {"best": best, "up": up}}
+    assert loss_rows(truth, rankings, given, silent=("mute",)) == [
+        ("regret", 1, "up", 2.0),
+        ("regret", 1, "best", 0.0),
+        ("regret", 1, "mute", None),
+        ("precision", 2, "best", 0.0),
+        ("precision", 2, "up", 0.5),
+        ("precision", 2, "mute", None),
+    ]
 
 
 def test_shuffling_keeps_marginals_and_breaks_correlation():
