@@ -78,6 +78,9 @@ def test_widths_are_held_against_methods_that_cover():
     summary = IntervalCoverage(()).summarize(frame)
     by_method = {row["method"]: row for row in summary.iter_rows(named=True)}
     assert by_method["narrow and wrong"]["cov_90"] == pytest.approx(0.1)
+    # Nine middles at 1 plus half the width of 50 %, and one at the truth.
+    assert by_method["narrow and wrong"]["off"] == pytest.approx(0.9 * 1.05)
+    assert by_method["covers"]["off"] == pytest.approx(0.0, abs=1e-12)
     assert by_method[BAYESDICE]["width_90"] == pytest.approx(4.0)
     assert by_method[BAYESDICE]["mace"] == pytest.approx(np.mean(1.0 - np.array(LEVELS)))
     held = narrowest(summary)
