@@ -163,9 +163,9 @@ def measure_support(prepared: Prepared) -> Support:
     entry = (n / m) * entering[:, None] * starts
     total, square = ratio @ cells.count, ratio**2 @ cells.count
     ess = np.where(square > 0.0, total**2 / np.where(square > 0.0, square, 1.0), 0.0)
-    # Ratios under a positive link are not the pilot's, and have no negative part.
-    signed = prepared.settings.link == "identity"
-    negative = np.maximum(-ratio, 0.0) @ cells.count / n if signed else np.zeros(len(ratio))
+    size = np.abs(ratio) @ cells.count
+    below = np.maximum(-ratio, 0.0) @ cells.count
+    negative = np.where(size > 0.0, below / np.where(size > 0.0, size, 1.0), 0.0)
     episode = episode_share(influence, entry, logs.episode[mask])
     return Support(moved, lost, ess, episode, negative)
 

@@ -15,6 +15,7 @@ from jaxtyping import Float
 from bayesdice_ppl.baselines.weights import (
     EpisodeRows,
     final_log_weight,
+    log_totals,
     no_weight,
     normalize_steps,
     plain_weights,
@@ -205,8 +206,9 @@ def effective_episodes(
     -----
     The effective sample size of weighted numbers, (sum w)^2 / sum w^2 (Kish, "Survey sampling",
     1965), over the episodes, which are what is independent. Weights may change from step to step,
-    and so does this number n_t; an episode that terminated keeps its last weight, as it does in
-    `normalize_steps`. What is given is their harmonic mean over the steps::
+    and so does this number n_t; an episode that terminated keeps its last weight, times the share
+    of the others that were not cut, as it does in `normalize_steps`. What is given is their
+    harmonic mean over the steps::
 
         1 / n = sum_t p_t / n_t,      p_t = c_t survival_t / sum_u c_u survival_u
 
@@ -226,9 +228,6 @@ def effective_episodes(
     counts = step_discount(known, gamma) * steps.survival
     if not counts.any():
         return 0.0
-    # Row by row w / sum w, squared, is so many times w^2 / sum w^2, both sums with what terminated.
-    squared = normalize_steps(2.0 * log_weight, rows).survival
-    inverse = np.divide(
-        rows.by_step(steps.weight**2)[:known], squared, out=np.zeros(known), where=squared > 0.0
-    )
+    (_, total), (_, squared) = (log_totals(log_weight, rows, power=power) for power in (1, 2))
+    inverse = np.exp(squared[:known] - 2.0 * total[:known])
     return float(counts.sum() / (counts @ inverse))

@@ -151,26 +151,50 @@ def normalize_steps(log_weight: Float[np.ndarray, " n"], rows: EpisodeRows) -> S
     is left out of them. Where episodes are cut at different lengths, those that terminated count
     as if they had been cut as often as the others.
     """
-    horizon = rows.horizon
     ended = rows.terminated
-    count = rows.by_step(np.ones(len(ended)))
-    onward = count - rows.by_step(ended.astype(np.float64))
-    with np.errstate(divide="ignore"):
-        # Share of the episodes not cut before each step, among those that did not terminate.
-        uncut = np.log(np.cumprod(np.r_[1.0, count[1:] / np.maximum(onward[:-1], 1.0)]))
-    alive = log_sum(log_weight, rows.step, horizon)
-    entering = log_sum(log_weight[ended], rows.step[ended] + 1, horizon + 1)[:horizon]
-    before = np.r_[0.0, uncut[:-1]]
-    done = uncut + np.logaddexp.accumulate(entering - before)
-    total = np.logaddexp(alive, done)
+    alive, total = log_totals(log_weight, rows)
     known = np.isfinite(total)
-    steps = horizon if known.all() else int(np.argmin(known))
+    steps = rows.horizon if known.all() else int(np.argmin(known))
     within = rows.step < steps
     weight = np.zeros(len(log_weight))
     weight[within] = np.exp(log_weight[within] - total[rows.step[within]])
     survival = np.exp(alive[:steps] - total[:steps])
     last = weight[(rows.step == steps - 1) & ~ended]
     return StepWeights(weight, survival, float(last.sum()))
+
+
+def log_totals(
+    log_weight: Float[np.ndarray, " n"], rows: EpisodeRows, *, power: int = 1
+) -> tuple[Float[np.ndarray, " T"], Float[np.ndarray, " T"]]:
+    """Sum the weights of the episodes to some power, step by step.
+
+    Parameters
+    ----------
+    log_weight
+        Log of the product of ratios up to each row, shape (n,).
+    rows
+        The transitions.
+    power
+        1 for what `normalize_steps` divides by, 2 for the sum of its squares.
+
+    Returns
+    -------
+    (array, array)
+        Logs of the sums over the episodes that go on at each step, and over these and those that
+        terminated before, shapes (T,).
+    """
+    horizon = rows.horizon
+    ended = rows.terminated
+    count = rows.by_step(np.ones(len(ended)))
+    onward = count - rows.by_step(ended.astype(np.float64))
+    with np.errstate(divide="ignore"):
+        # Share of the episodes not cut before each step, among those that did not terminate.
+        uncut = power * np.log(np.cumprod(np.r_[1.0, count[1:] / np.maximum(onward[:-1], 1.0)]))
+    alive = log_sum(power * log_weight, rows.step, horizon)
+    entering = log_sum(power * log_weight[ended], rows.step[ended] + 1, horizon + 1)[:horizon]
+    before = np.r_[0.0, uncut[:-1]]
+    done = uncut + np.logaddexp.accumulate(entering - before)
+    return alive, np.logaddexp(alive, done)
 
 
 def log_sum(

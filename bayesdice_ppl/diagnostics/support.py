@@ -21,9 +21,8 @@ LOST_WARN, LOST_ABSTAIN = 1e-6, 1e-3
 """Share of a candidate's steps about which the log has nothing."""
 ESS_WARN, ESS_ABSTAIN = 50.0, 10.0
 """Effective number of transitions behind a ratio."""
-NEGATIVE_WARN, NEGATIVE_ABSTAIN = 0.05, 0.25
-"""Mass by which a ratio is negative, of which a true ratio has none; on one-hot features it stays
-below a thousandth."""
+NEGATIVE_WARN, NEGATIVE_ABSTAIN = 0.05, 0.2
+"""Share of a ratio's mass that is negative, of which a true ratio has none."""
 EPISODE_WARN = 0.5
 """Share of the variance that one episode carries."""
 
@@ -45,9 +44,10 @@ class Support(NamedTuple):
     influential_episode_share
         Share of the sum of squared influences that the most influential episode has.
     negative_mass
-        Mean over the log of max(-zeta, 0). A ratio is never negative: that of features is where
-        they cannot express how the candidate's steps differ from the logged ones, and so goes on
-        in a straight line past what was logged. 0 for a link that keeps ratios positive.
+        sum max(-zeta, 0) / sum |zeta| over the log, of the pilot's ratio, which is linear whatever
+        the link is. A true ratio is never negative: that of features is where they cannot express
+        how the candidate's steps differ from the logged ones, and so goes on in a straight line
+        past what was logged.
     """
 
     moved_mass: Float[np.ndarray, " N"]
@@ -156,10 +156,10 @@ def support_warnings(
             found.append(SupportWarning(name, reason, False))
         if negative > NEGATIVE_WARN:
             reason = (
-                f"its ratio to the log is negative by {negative:.0%} of the mass, which no true "
-                "ratio is: what it does lies outside of what was logged, or the features cannot "
-                "express it, and its value may be off by far more than the belief says. It takes "
-                "logs of a policy closer to it, or other features."
+                f"{negative:.0%} of the mass of its ratio to the log, as the features give it, is "
+                "negative, and of a true ratio none is: what it does lies outside of what was "
+                "logged, or the features cannot express it, and its value may be off by far more "
+                "than the belief says. It takes logs of a policy closer to it, or other features."
             )
             found.append(SupportWarning(name, reason, negative > NEGATIVE_ABSTAIN))
     return tuple(found)

@@ -169,6 +169,48 @@ def test_logs_of_vectors_are_told_too():
     assert "effective rows of 30" in warning["reason"]
 
 
+def test_episodes_that_are_cut_at_different_steps_never_count_less_than_one():
+    # One terminates at once, and stands in for the share of the others that were cut.
+    rng = np.random.default_rng(4)
+    lengths = [1] * 5 + [2] * 3 + [4] * 3 + [9]
+    ends = [True] + [False] * 6 + [True] + [False] * 4
+    episodes = [rng.uniform(0.2, 3.0, size=length) for length in lengths]
+    rows = [
+        {
+            "episode_id": e,
+            "step": t,
+            "state": 0,
+            "action": 0,
+            "reward": 1.0,
+            "next_state": 0,
+            "terminated": ends[e] and t == len(steps) - 1,
+        }
+        for e, steps in enumerate(episodes)
+        for t in range(len(steps))
+    ]
+    logs = bd.Logs.from_dataframe(pl.DataFrame(rows))
+    log_weight = np.log(np.concatenate([np.cumprod(steps) for steps in episodes]))
+    found = effective_episodes(log_weight, all_rows(logs, 0.9), 0.9)
+    inverse = counts = 0.0
+    uncut = 1.0
+    ended = []
+    for t in range(max(lengths)):
+        if t > 0:
+            # Of those that were there a step before and did not terminate, what share went on.
+            there = [e for e, n in enumerate(lengths) if n >= t]
+            going = [e for e in there if not (ends[e] and lengths[e] == t)]
+            before = uncut
+            uncut *= sum(lengths[e] > t for e in going) / len(going)
+            ended += [(np.prod(episodes[e]), before) for e in there if ends[e] and lengths[e] == t]
+        under_way = [np.prod(episodes[e][: t + 1]) for e, n in enumerate(lengths) if n > t]
+        standing = [weight * uncut / before for weight, before in ended]
+        share = 0.9**t * sum(under_way) / (sum(under_way) + sum(standing))
+        inverse += share / kish(under_way + standing)
+        counts += share
+    assert found == pytest.approx(counts / inverse, rel=1e-12)
+    assert found >= 1.0
+
+
 def test_the_table_has_the_column_where_there_is_such_a_number():
     logs = small_log(3)
     both = {"a": CANDIDATE, "b": CANDIDATE}
