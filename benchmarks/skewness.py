@@ -32,7 +32,8 @@ NOTES = (
     "One row is one kind of reward, number of pulls and form of belief, over eight bandits: arms "
     f"of means {ARMS[0]} and {ARMS[1]}, the first pulled with probability "
     f"{' or '.join(map(str, BEHAVIORS))} in the log, and {' or '.join(map(str, TARGETS))} by the "
-    "policy that is judged. Logs in which an arm was never pulled are left out. `mace`: mean over "
+    "policy that is judged. `logs`: how many in all, without those in which an arm was never "
+    "pulled. `mace`: mean over "
     "the bandits of the five levels' mean |coverage - nominal|; `worst`: the largest. "
     "`coverage_90` is a mean, too; `width_50`, `width_90` are mean ratios of the median width to "
     "Student t's.",
@@ -131,9 +132,10 @@ def ends(shape: Shape) -> np.ndarray:
     return shape.mean[:, None] + shape.scale[:, None] * score
 
 
-def beta_ends(sums: Sums, target: float, seed: int, draws: int = 1000) -> np.ndarray:
+def beta_ends(sums: Sums, target: float, seed: int, draws: int = 4000) -> np.ndarray:
     """The same of the exact posterior of rewards that are 0 or 1, by draws."""
-    rng = np.random.default_rng(seed_sequence(jax.random.key(seed)))
+    # A stream of its own, and not that which played the log.
+    rng = np.random.default_rng(seed_sequence(jax.random.fold_in(jax.random.key(seed), 1)))
     won = np.rint(sums.mean * sums.pulls)[..., None]
     rates = rng.beta(won + 1.0, sums.pulls[..., None] - won + 1.0, size=(*won.shape[:2], draws))
     value = target * rates[:, 0] + (1.0 - target) * rates[:, 1]
@@ -143,6 +145,7 @@ def beta_ends(sums: Sums, target: float, seed: int, draws: int = 1000) -> np.nda
 def run(kind: str, n: int, trials: int) -> list[dict[str, object]]:
     """Rows of one kind of reward and number of pulls."""
     found: dict[str, list[np.ndarray]] = {}
+    kept: dict[str, int] = {}
     bandits = itertools.product(ARMS, BEHAVIORS, TARGETS)
     for seed, (arms, behavior, target) in enumerate(bandits):
         sums = play(kind, arms, behavior, n, trials, seed)
@@ -154,6 +157,7 @@ def run(kind: str, n: int, trials: int) -> list[dict[str, object]]:
             low, high = given[:, : len(LEVELS)], given[:, len(LEVELS) :]
             held = (low - 1e-12 <= truth) & (truth <= high + 1e-12)
             coverage = coverage_of(held, np.array(LEVELS), seed=0)
+            kept[form] = kept.get(form, 0) + len(held)
             width = np.median(high - low, axis=0)
             plain = width if form == "student t" else plain
             found.setdefault(form, []).append(
@@ -167,7 +171,7 @@ def run(kind: str, n: int, trials: int) -> list[dict[str, object]]:
                 "rewards": kind,
                 "pulls": n,
                 "form": form,
-                "trials": trials,
+                "logs": kept[form],
                 "coverage_90": float(mean[0]),
                 "mace": float(mean[1]),
                 "worst": float(most[1]),

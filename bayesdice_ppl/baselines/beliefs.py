@@ -96,8 +96,9 @@ def few_episodes(found: Estimates) -> tuple[SupportWarning, ...]:
     episodes is no better founded for coming from another method. A log of fewer episodes than that
     cannot bear importance sampling at all.
 
-    Marginalized importance sampling has no such number, for it weighs transitions, and how many of
-    these a ratio leaves is among the support warnings already.
+    Marginalized importance sampling has no such number, for it weighs transitions; how many of
+    these a ratio leaves is among the support warnings of logs of labels. Of logs of vectors nobody
+    measures it here: ask `bayesdice_ppl.fit`, whose belief says it of the same features.
     """
     alone = found.gamma == 0.0
     m = found.logs.n_transitions if alone else found.logs.n_episodes

@@ -146,8 +146,9 @@ def keep_rows() -> Iterator[None]:
     """Let methods that are asked about the same log share its rows.
 
     Bringing vectors onto features takes far longer than what a method then does with them. Within
-    this context the rows of one log, policy, choice of features and key are made once; on leaving
-    it they are forgotten. Answers are the same with and without it.
+    this context the rows of one log, policy, choice of features and key are made once, and held
+    read-only; on leaving it they are forgotten. Answers are the same with and without it, as long
+    as a policy and a feature map say the same whenever they are asked.
     """
     token = _kept.set({})
     try:
@@ -197,6 +198,9 @@ def make_rows(
     key = (*map(id, made_of), asked.gamma, asked.restart, drawn)
     if key not in memo:
         memo[key] = _Kept(_feature_rows(logs, policy, asked, features, rng_key), made_of)
+        for array in jax.tree.leaves(memo[key].rows):
+            if isinstance(array, np.ndarray):
+                array.flags.writeable = False
     return memo[key].rows
 
 

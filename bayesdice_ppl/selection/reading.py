@@ -16,7 +16,7 @@ from bayesdice_ppl.errors import BeliefError
 if TYPE_CHECKING:
     import xarray as xr
 
-SUPPORT_VARIABLES = ("moved_mass", "lost_mass", "effective_sample_size")
+SUPPORT_VARIABLES = ("moved_mass", "lost_mass", "effective_sample_size", "negative_mass")
 
 
 @final
@@ -166,8 +166,8 @@ def read_support(belief: "xr.DataTree", names: tuple[str, ...]) -> dict[str, dic
     Parameters
     ----------
     belief : xarray.DataTree
-        Perhaps with `constant_data/moved_mass`, `lost_mass` and `effective_sample_size`, each
-        with a dim `policy`.
+        Perhaps with `constant_data/moved_mass`, `lost_mass`, `effective_sample_size` and
+        `negative_mass`, each with a dim `policy`.
     names : tuple of str
         The candidates.
 

@@ -78,7 +78,7 @@ class Selection:
         What could not be checked, as the belief does not say.
     support : dict
         For each name the support figures that the belief has: `moved_mass`, `lost_mass`,
-        `effective_sample_size`.
+        `effective_sample_size`, `negative_mass`; see `bayesdice_ppl.diagnostics.Support`.
     statistic : str
         What the values are: `"mean"`, or another statistic of the reward of a step.
     risk : str
@@ -204,7 +204,8 @@ def select(
         With `posterior/value`, dims chain (may be left out), draw, policy in any order, in reward
         per step, and names in the coordinate `policy`. Support information is used where there is
         any: attribute `support_warnings` (JSON list of `policy`, `reason`, `abstain`) and
-        `constant_data` variables `moved_mass`, `lost_mass`, `effective_sample_size`.
+        `constant_data` variables `moved_mass`, `lost_mass`, `effective_sample_size`,
+        `negative_mass`.
     score : Score
         From `bayesdice_ppl.scores`.
     abstain : bool

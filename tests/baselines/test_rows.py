@@ -1,8 +1,10 @@
 """Rows that methods share: made once for each question, the same as made anew, and forgotten."""
 
 import jax
+import polars as pl
 import pytest
 
+import bayesdice_ppl as bd
 from bayesdice_ppl.baselines import coin_dice, dual_dice, lstdq, marginalized, rows
 from bayesdice_ppl.baselines.rows import keep_rows
 from tests.linear_world import GAMMA, POLICIES, chain_log
@@ -49,6 +51,21 @@ def test_every_other_question_has_rows_of_its_own(made):
         assert len(made) == 5
         assert ask(logs, jax.random.key(3)) == first
         assert len(made) == 5
+
+
+def test_other_features_and_other_terminations_have_rows_of_their_own(made):
+    frame = chain_log(3, n_episodes=20, n_steps=10).to_dataframe()
+    logs = bd.Logs.from_dataframe(frame.with_columns(terminated=pl.col("step") == 9))
+    question = {"gamma": GAMMA, "rng_key": jax.random.key(3)}
+    square = lstdq(features=bd.features.polynomial(2))
+    with keep_rows():
+        found = [
+            lstdq().estimate(logs, POLICIES["calm"], **question),
+            square.estimate(logs, POLICIES["calm"], **question),
+            lstdq().estimate(logs, POLICIES["calm"], on_termination="absorb", **question),
+        ]
+        assert len(made) == 3
+    assert len({each.value for each in found}) == 3
 
 
 def test_rows_are_forgotten(made):

@@ -1,4 +1,7 @@
-"""Every setting that a name takes changes its answer, and none that it refuses would have."""
+"""Settings that a name takes change its answer, and none that it refuses would have.
+
+Of presets of the Lagrangian family only those that every preset leaves open are tried.
+"""
 
 import jax
 import numpy as np

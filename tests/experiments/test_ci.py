@@ -80,6 +80,7 @@ def test_widths_are_held_against_methods_that_cover():
     assert by_method["narrow and wrong"]["cov_90"] == pytest.approx(0.1)
     # Nine middles at 1 plus half the width of 50 %, and one at the truth.
     assert by_method["narrow and wrong"]["off"] == pytest.approx(0.9 * 1.05)
+    assert by_method["narrow and wrong"]["off_sd"] == pytest.approx(0.3 * 1.05)
     assert by_method["covers"]["off"] == pytest.approx(0.0, abs=1e-12)
     assert by_method[BAYESDICE]["width_90"] == pytest.approx(4.0)
     assert by_method[BAYESDICE]["mace"] == pytest.approx(np.mean(1.0 - np.array(LEVELS)))

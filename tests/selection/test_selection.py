@@ -190,7 +190,7 @@ class TestSupport:
         assert choice.recommended
         assert len(choice.notes) == 2
         assert "was not checked" in choice.notes[0]
-        assert choice.notes[1].endswith("moved_mass, lost_mass, effective_sample_size")
+        assert choice.notes[1].endswith("lost_mass, effective_sample_size, negative_mass")
         assert choice.notes[0] in str(choice)
 
     def test_figures_are_passed_on(self, draws):
@@ -198,12 +198,14 @@ class TestSupport:
             "moved_mass": np.arange(5) / 10,
             "lost_mass": np.zeros(5),
             "effective_sample_size": np.array([9.0, 8.0, np.nan, 6.0, 5.0]),
+            "negative_mass": np.arange(5) / 100,
         }
         choice = select(belief_of(draws, constant_data=figures), scores.regret(2))
         assert choice.support["p3"] == {
             "moved_mass": 0.3,
             "lost_mass": 0.0,
             "effective_sample_size": 6.0,
+            "negative_mass": 0.03,
         }
         assert choice.notes == [
             "the belief does not give for every candidate: effective_sample_size"
