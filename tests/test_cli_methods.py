@@ -395,10 +395,15 @@ def test_a_figure_of_what_does_not_match_is_refused(names, intervals):
         bd.plots.estimates(names, [0.5], intervals)
 
 
+def test_a_fitted_behavior_policy_needs_no_propensities(monkeypatch, capsys):
+    _, out = run("methods", "wis:fitted", monkeypatch=monkeypatch, capsys=capsys)
+    assert "Needs: transitions alone. Gives: estimate." in out.out
+
+
 def test_settings_of_a_method_are_listed(monkeypatch, capsys):
     code, out = run("methods", "wpdis:bca", monkeypatch=monkeypatch, capsys=capsys)
     assert code == 0
-    assert "Needs: propensities. Gives: interval." in out.out
+    assert "Needs: propensities, rng_key. Gives: interval." in out.out
     assert "resamples" in out.out
     assert "max_weight" not in out.out
     code, out = run("methods", "wpdis:hoeffding", monkeypatch=monkeypatch, capsys=capsys)

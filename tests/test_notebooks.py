@@ -1,3 +1,4 @@
+import os
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,8 @@ def test_the_notebook_runs_from_top_to_bottom(path, tmp_path):
     client = nbclient.NotebookClient(
         notebook, timeout=600, kernel_name="python3", resources={"metadata": {"path": tmp_path}}
     )
-    client.execute()
+    # Tests of the command, in this process, may have left it a backend without a display.
+    client.execute(env={name: value for name, value in os.environ.items() if name != "MPLBACKEND"})
     outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
     assert any("image/png" in output.get("data", {}) for output in outputs)
     assert any("Try alpha_1.00" in str(output) for output in outputs)

@@ -76,12 +76,41 @@ def warn_of_support(found: Estimates) -> list[dict[str, Any]]:
     -------
     list of dict
         `policy`, `reason` and `abstain` each, as in a belief's `support_warnings`. Of logs of
-        vectors support is not measured here, and only few effective episodes are told.
+        vectors support is not measured here: few effective episodes are told, and values that no
+        policy can have.
     """
     warnings: list[dict[str, Any]] = []
     if not (found.logs.vector_states or found.logs.vector_actions):
         warnings = _support(found)[1]["support_warnings"]
-    return [*warnings, *(warning._asdict() for warning in few_episodes(found))]
+    told = (*few_episodes(found), *impossible_values(found))
+    return [*warnings, *(warning._asdict() for warning in told)]
+
+
+def impossible_values(found: Estimates) -> tuple[SupportWarning, ...]:
+    """Warn of values outside of the rewards' range, where no mean of rewards can lie.
+
+    Notes
+    -----
+    The range is that of the log, of 0 too where terminated episodes are absorbed, with a hundredth
+    of its larger end to spare. A value that is outside by more than the range is wide says nothing,
+    and abstains: a system that cannot be solved on this log, or propensities that are not those of
+    the policy that logged.
+    """
+    rewards = found.logs.reward
+    low, high = float(rewards.min()), float(rewards.max())
+    if found.on_termination == "absorb" and found.logs.terminated.any():
+        low, high = min(low, 0.0), max(high, 0.0)
+    spare = 0.01 * max(abs(low), abs(high))
+    warnings = []
+    for name, each in zip(found.names, found.estimates, strict=True):
+        beyond = max(low - each.value, each.value - high)
+        if beyond > spare:
+            reason = (
+                f"its value, {each.value:.4g}, lies outside of the rewards' range, {low:.4g} to "
+                f"{high:.4g}, where no policy's can be."
+            )
+            warnings.append(SupportWarning(name, reason, beyond > high - low + spare))
+    return tuple(warnings)
 
 
 def few_episodes(found: Estimates) -> tuple[SupportWarning, ...]:
@@ -150,4 +179,4 @@ def _support(found: Estimates) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     }
 
 
-__all__ = ["few_episodes", "lay_out_draws", "versions", "warn_of_support"]
+__all__ = ["few_episodes", "impossible_values", "lay_out_draws", "versions", "warn_of_support"]

@@ -36,7 +36,7 @@ class DualDice(OnRows):
         if asked.gamma == 1.0:
             raise SettingsError(
                 "dual_dice: at gamma = 1 its objective is least at a ratio of 0; use gamma < 1, or "
-                "lagrangian_dice('gen_dice'), which normalizes the ratio."
+                "gen_dice (lagrangian_dice('gen_dice')), which normalizes the ratio."
             )
         blocks = make_blocks(rows, self.ridge)
         return Estimate(float(solve_ratio(blocks) @ blocks.reward))

@@ -248,6 +248,12 @@ def _check_finite(name: str, method: Baseline, found: Estimate) -> None:
     numbers = [found.value, *(end for end in (found.lower, found.upper) if end is not None)]
     if found.draws is not None:
         numbers += np.asarray(found.draws).tolist()
+    if found.lower is not None and found.upper is not None and found.lower > found.upper:
+        raise LogsError(
+            f"policy {name!r}: {method.short} gives an interval from {found.lower:g} to "
+            f"{found.upper:g}, upside down: the log says too little about this candidate for this "
+            "method."
+        )
     wrong = [number for number in numbers if not np.isfinite(number)]
     if wrong:
         raise LogsError(

@@ -192,8 +192,8 @@ def find_interval(
         return None, None
     if len(estimates) < 2:
         raise LogsError(
-            f"the {kind} interval needs at least two episodes, and the log has one; use "
-            "interval=None for the estimate alone."
+            f"the {kind} interval needs at least two episodes, and the log has one; "
+            f"leave :{kind} out (interval=None) for the estimate alone."
         )
     if kind == "student":
         return student_interval(estimates, level)

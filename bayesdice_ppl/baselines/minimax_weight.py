@@ -123,7 +123,7 @@ def _kernel_features(logs: Logs, n_inducing: int) -> FeatureChoice:
     if not (logs.vector_states or logs.vector_actions):
         raise LogsError(
             "minimax_weight: critics='kernel' needs states or actions that are vectors, and the "
-            "log's are labels; use critics='linear', which is exact there."
+            "log's are labels; use mwl (critics='linear'), which is exact there."
         )
     if logs.vector_states and logs.vector_actions:
         return MedianKernel(n_inducing, "both")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -71,7 +72,7 @@ def _pool[T](jobs: Sequence[Callable[[], T]], workers: int) -> Iterator[tuple[Ca
     pool = ProcessPoolExecutor(
         min(workers, len(jobs), _MOST_WORKERS),
         mp_context=multiprocessing.get_context("spawn"),
-        initializer=_leave_interrupts,
+        initializer=_follow_parent,
     )
     others = set(multiprocessing.active_children())
     mine: set[Any] = set()
@@ -96,9 +97,19 @@ def _call[T](job: Callable[[], T]) -> T:
     return job()
 
 
-def _leave_interrupts() -> None:
-    """Let the parent alone answer an interruption, which reaches all processes of a terminal."""
+def _follow_parent() -> None:
+    """Let the parent alone answer an interruption, and end when it has ended."""
+    # An interruption reaches all processes of a terminal.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """Wait for the parent, which may be killed without a word to its children."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 @contextmanager

@@ -23,6 +23,9 @@ from bayesdice_ppl.experiments.tables import as_markdown, package_versions, prov
 from bayesdice_ppl.outputs import staged_file, write_json
 
 RUN_FILE, PARTS = "run.json", "parts"
+_ROWS = "bayesdice_ppl_rows"
+"""Under which a part's file says how many rows it was written with."""
+
 FEWEST_TRIALS = 30
 """Fewer trials of a cell than this call for a caution."""
 
@@ -114,8 +117,7 @@ class _Job:
             except Exception as error:
                 error.add_note(where)
                 raise
-        schema = {"trial": pl.Int64, **self.experiment.schema}
-        frame = pl.DataFrame(rows, schema=schema, orient="row")
+        frame = pl.DataFrame(rows, schema=_columns(self.experiment), orient="row")
         target = self.folder / self.chunk.path
         _make_folder(target.parent)
         _write_parquet(frame, target)
@@ -132,17 +134,31 @@ def _make_folder(folder: Path) -> None:
 def _write_parquet(frame: pl.DataFrame, path: Path) -> None:
     # By way of memory: a full disk is then an error of the system's, which has a sentence.
     buffer = io.BytesIO()
-    frame.write_parquet(buffer)
+    frame.write_parquet(buffer, metadata={_ROWS: str(frame.height)})
     with staged_file(path) as scratch:
         scratch.write_bytes(buffer.getvalue())
 
 
-def _is_complete(path: Path) -> bool:
-    """Whether a part is there and can be read: the machine may have stopped as it was written."""
+def _columns(experiment: Experiment) -> dict[str, Any]:
+    return {"trial": pl.Int64, **experiment.schema}
+
+
+def _is_complete(experiment: Experiment, chunk: Chunk, folder: Path) -> bool:
+    """Whether a part is there, and is what was written: the machine may have stopped at it."""
+    path = folder / chunk.path
     try:
-        return path.is_file() and pl.read_parquet(path, glob=False).height > 0
-    except (OSError, pl.exceptions.PolarsError):
+        if not path.is_file():
+            return False
+        frame = pl.read_parquet(path, glob=False)
+        rows = int(pl.read_parquet_metadata(path).get(_ROWS, -1))
+    except (OSError, ValueError, pl.exceptions.PolarsError):
         return False
+    trials = frame["trial"].unique().to_list() if "trial" in frame.columns else []
+    return (
+        dict(frame.schema) == _columns(experiment)
+        and sorted(trials) == list(range(chunk.first, chunk.first + chunk.size))
+        and frame.height == rows
+    )
 
 
 def reproduce(
@@ -192,7 +208,7 @@ def reproduce(
         raise SettingsError(f"workers: expected a whole number of at least 0, found {workers!r}.")
     begin_run(experiment, folder, seed)
     chunks = [chunk for cell in experiment.cells for chunk in cut(cell)]
-    missing = [chunk for chunk in chunks if not _is_complete(folder / chunk.path)]
+    missing = [chunk for chunk in chunks if not _is_complete(experiment, chunk, folder)]
     total = sum(chunk.size for chunk in chunks)
     done = total - sum(chunk.size for chunk in missing)
     report = on_progress or (lambda progress: None)

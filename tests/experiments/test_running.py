@@ -140,6 +140,30 @@ def test_a_damaged_part_is_played_again(tmp_path):
     assert len(diary.read_text().split()) == 5
 
 
+def test_a_part_of_another_making_is_played_again(tmp_path):
+    diary, folder = tmp_path / "diary", tmp_path / "out"
+    first = run(Counting(CELLS, diary), folder)
+    whole = pl.read_parquet(first.rows)
+    played = len(diary.read_text().split())
+    one, two, three, four = sorted((folder / "parts" / CELLS[0].slug).iterdir())[:4]
+    # Another table, rows left out, another part's, and a column renamed: all of them can be read.
+    pl.DataFrame({"a": [1]}).write_parquet(one)
+    pl.read_parquet(two).head(1).write_parquet(two)
+    three.write_bytes(four.read_bytes())
+    frame = pl.read_parquet(four)
+    frame.rename({frame.columns[-1]: "other"}).write_parquet(four)
+    again = run(Counting(CELLS, diary), folder)
+    assert pl.read_parquet(again.rows).equals(whole)
+    redone = sum(len(range(*bounds_of(path))) for path in (one, two, three, four))
+    assert len(diary.read_text().split()) == played + redone
+
+
+def bounds_of(path):
+    """First trial of a part and the one after its last, from its file's name."""
+    first, last = map(int, path.stem.split("-"))
+    return first, last + 1
+
+
 def test_a_record_that_is_none_is_refused(tmp_path):
     folder = tmp_path / "out"
     folder.mkdir()
