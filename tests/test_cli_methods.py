@@ -397,7 +397,7 @@ def test_a_figure_of_what_does_not_match_is_refused(names, intervals):
 
 def test_a_fitted_behavior_policy_needs_no_propensities(monkeypatch, capsys):
     _, out = run("methods", "wis:fitted", monkeypatch=monkeypatch, capsys=capsys)
-    assert "Needs: transitions alone. Gives: estimate." in out.out
+    assert "Needs: labels. Gives: estimate." in out.out
 
 
 def test_settings_of_a_method_are_listed(monkeypatch, capsys):
