@@ -1,5 +1,8 @@
 import os
 import signal
+import subprocess
+import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -47,3 +50,58 @@ def test_processes_that_always_die_are_given_up(tmp_path):
 def test_an_error_of_a_job_is_raised_as_it_is(tmp_path):
     with pytest.raises(LogsError, match="no such thing"):
         list(run_in_processes([Job(0, tmp_path, refuses=True), Job(1, tmp_path)], 1))
+
+
+KILLED = """
+import os, sys, time
+from functools import partial
+from pathlib import Path
+from tests.experiments.test_processes import wait_for_ever
+from bayesdice_ppl.experiments.processes import run_in_processes
+
+if __name__ == "__main__":
+    jobs = [partial(wait_for_ever, Path(sys.argv[1]) / name) for name in ("one", "two")]
+    list(run_in_processes(jobs, 2))
+"""
+
+
+def wait_for_ever(path):
+    """Leave this process's number, and go on."""
+    path.write_text(str(os.getpid()))
+    while True:
+        time.sleep(0.05)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
+def test_processes_end_with_a_parent_that_is_killed(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(KILLED)
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    command = [sys.executable, str(script), str(tmp_path)]
+    parent = subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)
+    try:
+        paths = [tmp_path / name for name in ("one", "two")]
+        within(60.0, lambda: all(path.is_file() and path.read_text() for path in paths))
+    finally:
+        parent.kill()
+        parent.wait()
+    numbers = [int(path.read_text()) for path in paths]
+    within(20.0, lambda: not any(map(is_alive, numbers)))
+
+
+def within(seconds, happens):
+    """Wait until something happens, and fail if it does not."""
+    end = time.monotonic() + seconds
+    while not happens():
+        assert time.monotonic() < end, "it has not happened in time"
+        time.sleep(0.1)
+
+
+def is_alive(number):
+    try:
+        os.kill(number, 0)
+    except ProcessLookupError:
+        return False
+    # A process whose parent was killed is a zombie until somebody collects it.
+    state = Path(f"/proc/{number}/stat")
+    return not state.is_file() or state.read_text().rpartition(")")[2].split()[0] != "Z"
