@@ -37,12 +37,12 @@ def show_selection(console: Console, selection: Selection) -> None:
         if selection.statistic == "mean"
         else f"{selection.statistic} of each candidate's reward in a step, higher is better"
     )
-    table = _compact(escape(f"{what}, ranked by {selection.score}"))
+    unit, form, units = _form(selection.table["mean"].to_list(), selection.table["sd"].to_list())
+    table = _compact(escape(f"{what}{units}, ranked by {selection.score}"))
     table.add_column("#", justify="right")
     names = selection.table["policy"].to_list()
     table.add_column("policy", min_width=min(max(map(len, names)), 24) + 2, overflow="fold")
     thin = {name for name in names if any(r.startswith(f"{name}: ") for r in selection.reasons)}
-    decimals = _decimals(selection.table["sd"].to_list())
     labels = ("mean", "sd", "90 % interval", "P(best)", f"P(top {selection.k})", "E(rank)")
     for label in labels:
         table.add_column(label, justify="right", no_wrap=True)
@@ -50,9 +50,9 @@ def show_selection(console: Console, selection: Selection) -> None:
         table.add_row(
             str(row["rank"]),
             escape(row["policy"]) + (" ?" if row["policy"] in thin else ""),
-            f"{row['mean']:.{decimals}f}",
-            f"{row['sd']:.{decimals}f}",
-            f"{row['hdi90_lower']:.{decimals}f} to {row['hdi90_upper']:.{decimals}f}",
+            f"{row['mean'] / unit:{form}}",
+            f"{row['sd'] / unit:{form}}",
+            f"{row['hdi90_lower'] / unit:{form}} to {row['hdi90_upper'] / unit:{form}}",
             f"{row['p_best']:.3f}",
             f"{row['p_top_k']:.3f}",
             f"{row['expected_rank']:.2f}",
@@ -143,7 +143,7 @@ def show_estimates(
     spread = [row["upper"] - row["lower"] for row in by_name.values()] if has_interval else []
     if not any(width > 0.0 for width in spread):
         spread = [abs(row["value"]) / 100.0 for row in by_name.values()]
-    decimals = _decimals(spread)
+    unit, form, units = _form([row[c] for row in by_name.values() for c in columns], spread)
     headings = ["policy", *columns]
     weighed = found.table.get_column("effective_episodes", default=None) is not None
     if weighed:
@@ -151,14 +151,14 @@ def show_estimates(
     rows = []
     for name in order:
         row = by_name[name]
-        # A small negative number is not shown as minus zero.
-        cells = [f"{row[column]:z.{decimals}f}" for column in columns]
+        # By z a small negative number is not shown as minus zero.
+        cells = [f"{row[column] / unit:{form}}" for column in columns]
         if weighed:
             resting = row["effective_episodes"]
             cells.append("" if resting is None else f"{resting:.1f}")
         rows.append([f"{name} ?" if name in thin else name, *cells])
     ends = f", with {100 * found.level:g} % intervals" if has_interval else ""
-    title = f"Value of each candidate (reward per step), by {found.method.name}{ends}"
+    title = f"Value of each candidate (reward per step){units}, by {found.method.name}{ends}"
     console.print(f"[italic]{escape(title)}[/italic]")  # wider than the table, which would fold it
     show_rows(console, "", headings, rows)
     if thin:
@@ -248,10 +248,21 @@ def _error(value: TrueValue) -> str:
     return f"{value.standard_error:.2g}" if value.standard_error else "unknown"
 
 
-def _decimals(sds: list[float]) -> int:
-    """As many decimals as show two digits of the middle standard deviation."""
+def _form(values: list[float], sds: list[float]) -> tuple[float, str, str]:
+    """The unit, the format and what to say of it that show two digits of the middle sd.
+
+    Numbers that would take more than six decimals, or have more than seven digits before them, are
+    shown in a power of a thousand, so that a table has room for all its columns.
+    """
     spread = sorted(sd for sd in sds if sd > 0.0) or [1.0]
-    return min(max(1 - floor(log10(spread[len(spread) // 2])), 0), 10)
+    last = floor(log10(spread[len(spread) // 2])) - 1
+    largest = max((abs(value) for value in values), default=0.0)
+    if last >= -6 and largest < 1e7:
+        return 1.0, f"z.{max(-last, 0)}f", ""
+    # What does not vary says nothing of digits: the largest number then does.
+    first = floor(log10(largest)) if largest > 0.0 else last + 1
+    power = 3 * (first // 3)
+    return 10.0**power, f"z.{min(max(power - last, 0), 9)}f", f" in units of 1e{power}"
 
 
 def _compact(title: str) -> Table:
