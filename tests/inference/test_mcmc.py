@@ -87,7 +87,9 @@ FORMS = {
 @pytest.mark.slow
 @pytest.mark.parametrize("given", FORMS.values(), ids=FORMS)
 def test_svi_is_within_five_percent_of_nuts(given):
-    judge, found = (solved("garnet", inference, **given) for inference in ("nuts", "svi"))
+    # Of 4,000 draws the judge's own sd has an error of 1.5 %; of these 0.5 %.
+    judge = solved("garnet", "nuts", draws=32_000, **given)
+    found = solved("garnet", "svi", **given)
     assert judge.diverging.max() < 0.01
     np.testing.assert_allclose(sd_of(found), sd_of(judge), rtol=0.05)
     off = (np.asarray(found.posterior.mean) - np.asarray(judge.posterior.mean))[:, -1]
