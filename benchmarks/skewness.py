@@ -33,10 +33,9 @@ NOTES = (
     f"of means {ARMS[0]} and {ARMS[1]}, the first pulled with probability "
     f"{' or '.join(map(str, BEHAVIORS))} in the log, and {' or '.join(map(str, TARGETS))} by the "
     "policy that is judged. `logs`: how many in all, without those in which an arm was never "
-    "pulled. `mace`: mean over "
-    "the bandits of the five levels' mean |coverage - nominal|; `worst`: the largest. "
-    "`coverage_90` is a mean, too; `width_50`, `width_90` are mean ratios of the median width to "
-    "Student t's.",
+    "pulled. `mace`: mean over the bandits of the five levels' mean |coverage - nominal|; `worst`: "
+    "the largest. `coverage_90` is a mean, too; `width_50`, `width_90` are mean ratios of the "
+    "median width to Student t's.",
     "`student t` is the library's belief. `skewed` bends its quantiles by the third central moment "
     "of the rewards within an arm. `adaptive tails` counts degrees of freedom, and divides sums of "
     "squares, by what is left of the squares' variance when they are regressed on the rewards "

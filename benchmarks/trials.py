@@ -14,9 +14,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
-from bayesdice_ppl.experiments.value_beliefs import check_form, one_value
+from bayesdice_ppl import penalties
+from bayesdice_ppl.experiments.value_beliefs import check_form
 from bayesdice_ppl.features import renormalize
 from bayesdice_ppl.inference import Candidates, FitSettings, make_settings
+from bayesdice_ppl.inference.marginals import one_value
 from bayesdice_ppl.moments import Cells
 from bayesdice_ppl.simulation import sample_transitions
 from benchmarks.layout import Setting, World, count, numbers_of, stack_worlds
@@ -78,6 +80,7 @@ def believe(
         settings.moments,
         multiple * cells.n_transitions,
         small_sample=settings.small_sample,
+        squared=settings.penalty == penalties.squared(),
         value_constraint=settings.value_constraint,
     )
     share = found.pilot.ratio * cells.count / cells.n_transitions

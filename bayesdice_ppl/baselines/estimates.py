@@ -133,7 +133,7 @@ class Estimates:
 
         Of logs of vectors only on how few episodes an importance-weighted estimate rests.
         """
-        from bayesdice_ppl.baselines.beliefs import warn_of_support
+        from bayesdice_ppl.baselines.support import warn_of_support
 
         return tuple(f"{each['policy']}: {each['reason']}" for each in warn_of_support(self))
 

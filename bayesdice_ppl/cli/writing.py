@@ -135,7 +135,8 @@ def estimate_and_write(
     the files by `thin`. Returns whether the log bears the order: False where there is one of them.
     """
     from bayesdice_ppl import plots
-    from bayesdice_ppl.baselines.beliefs import versions, warn_of_support
+    from bayesdice_ppl.baselines.beliefs import versions
+    from bayesdice_ppl.baselines.support import warn_of_support
     from bayesdice_ppl.console import make_console, show_estimates, show_logs
     from bayesdice_ppl.diagnostics import logged_value
     from bayesdice_ppl.outputs import write_json

@@ -255,8 +255,8 @@ _NOTES = (
     "nominal|, `mace_se` its standard error by the bootstrap over logs. `off`: mean distance of "
     "the middle of 50 % intervals from the truth, where there is an answer, and `off_sd` its sd "
     "over logs, which a normal's 50 % interval is 1.35 times as wide as. `width_50` to `width_95`: "
-    "median width, in reward per step; widths of two methods are compared on the logs "
-    "that both were asked about.",
+    "median width, in reward per step; widths of two methods are compared on the logs that both "
+    "were asked about.",
     "BayesDICE is the library's default in closed form; the paper's form is `preset=\"paper\"`: "
     "squared penalty, no value constraint, in small worlds only. Intervals come from "
     f"{DRAWS:,} draws, on Taxi and Reacher {FEWER_DRAWS} of the Dirichlet model and the bootstrap. "

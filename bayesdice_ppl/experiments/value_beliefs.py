@@ -18,11 +18,10 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from scipy.special import ndtr, stdtrit
 
 from bayesdice_ppl.errors import SettingsError
-from bayesdice_ppl.inference import Candidates, FitSettings, Pilot, exact_posterior, run_pilot
+from bayesdice_ppl.inference import Candidates, FitSettings
 from bayesdice_ppl.inference.copula import correlation_matrix, influence_covariance
-from bayesdice_ppl.inference.engine import state_features
-from bayesdice_ppl.inference.exact import exact_value
-from bayesdice_ppl.moments import Cells, MomentSettings, build_moments
+from bayesdice_ppl.inference.marginals import OneValue, one_value
+from bayesdice_ppl.moments import Cells, MomentSettings
 from bayesdice_ppl.penalties import mahalanobis, squared
 
 
@@ -42,23 +41,6 @@ class ValueBelief(NamedTuple):
     sd: Float[Any, " N"]
     degrees_of_freedom: Float[Any, " N"]
     correlation: Float[Any, "N N"]
-
-
-@final
-class OneValue(NamedTuple):
-    """Belief of one candidate's value, and what it rests on.
-
-    Attributes
-    ----------
-    mean, sd
-        Location and scale of the value's Student t, scalars.
-    pilot
-        The candidate's pilot, which holds the degrees of freedom.
-    """
-
-    mean: Float[Array, ""]
-    sd: Float[Array, ""]
-    pilot: Pilot
 
 
 def value_belief(cells: Cells, candidates: Candidates, settings: FitSettings) -> ValueBelief:
@@ -85,6 +67,7 @@ def value_belief(cells: Cells, candidates: Candidates, settings: FitSettings) ->
             jax.tree.map(jnp.asarray, candidates),
             settings.moments,
             settings.small_sample,
+            settings.penalty == squared(),
             settings.value_constraint,
         )
         mean, sd, df, covariance = map(np.asarray, found)
@@ -142,7 +125,7 @@ def _more(size: int) -> int:
 
 
 def check_form(settings: FitSettings) -> None:
-    """Refuse settings of which `one_value` is not the closed form.
+    """Refuse settings that neither `value_belief` nor the benchmarks' trials know.
 
     Raises
     ------
@@ -159,49 +142,15 @@ def check_form(settings: FitSettings) -> None:
         )
 
 
-def one_value(
-    cells: Cells,
-    candidate: Candidates,
-    settings: MomentSettings,
-    price: Float[Array, ""],
-    *,
-    small_sample: bool,
-    value_constraint: bool,
-) -> OneValue:
-    """Closed-form belief of one candidate's value, from a log that may be traced.
-
-    Parameters
-    ----------
-    cells
-        The log.
-    candidate
-        One of `Candidates`, whose fields have lost their first axis.
-    settings
-        How the log is read.
-    price
-        lambda / epsilon; n is what gives calibrated beliefs.
-    small_sample
-        Whether few visits to a pair widen the belief; see `run_pilot`.
-    value_constraint
-        True: the library's form, with the Mahalanobis penalty. False: the paper's, with the
-        squared penalty and the value that the ratio implies.
-    """
-    moments = build_moments(cells, state_features(cells, candidate), settings)
-    pilot = run_pilot(cells, moments, settings, small_sample=small_sample)
-    if value_constraint:
-        found = exact_value(moments, pilot.covariance, price)
-        return OneValue(found.mean[-1], found.sd, pilot)
-    metric = jnp.eye(len(moments.offset))
-    whole = exact_posterior(moments, metric, price, value_constraint=False)
-    return OneValue(whole.mean[-1], whole.sd[-1], pilot)
-
-
-@partial(jax.jit, static_argnames=("settings", "small_sample", "value_constraint"))
+@partial(
+    jax.jit, static_argnames=("settings", "small_sample", "squared_penalty", "value_constraint")
+)
 def _believe(
     cells: Cells,
     candidates: Candidates,
     settings: MomentSettings,
     small_sample: bool,
+    squared_penalty: bool,
     value_constraint: bool,
 ) -> tuple[Array, Array, Array, Array]:
     def one(candidate: Candidates) -> OneValue:
@@ -211,6 +160,7 @@ def _believe(
             settings,
             cells.n_transitions,
             small_sample=small_sample,
+            squared=squared_penalty,
             value_constraint=value_constraint,
         )
         # Sigma fills the memory, and nothing after this reads it.

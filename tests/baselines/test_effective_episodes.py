@@ -8,11 +8,11 @@ import polars as pl
 import pytest
 
 import bayesdice_ppl as bd
-from bayesdice_ppl.baselines.beliefs import warn_of_support
 from bayesdice_ppl.baselines.doubly_robust import doubly_robust
 from bayesdice_ppl.baselines.importance_sampling import importance_sampling
 from bayesdice_ppl.baselines.marginalized import marginalized
 from bayesdice_ppl.baselines.per_trajectory import effective_episodes
+from bayesdice_ppl.baselines.support import warn_of_support
 from bayesdice_ppl.baselines.weights import all_rows
 from bayesdice_ppl.diagnostics.support import ESS_ABSTAIN, ESS_WARN
 from tests.baselines.enumerable import (

@@ -1,5 +1,6 @@
 """Answers that cannot be: values outside of the rewards' range, intervals upside down."""
 
+from dataclasses import dataclass
 from typing import final
 
 import numpy as np
@@ -8,19 +9,22 @@ import pytest
 
 import bayesdice_ppl as bd
 from bayesdice_ppl.baselines import Estimate
-from bayesdice_ppl.baselines.beliefs import impossible_values
 from bayesdice_ppl.baselines.interface import Drawing, Needs
+from bayesdice_ppl.baselines.support import impossible_values
 from bayesdice_ppl.errors import LogsError
 
 POLICY = bd.TabularPolicy([[0.5, 0.5]])
 
 
 @final
+@dataclass(frozen=True)
 class Says(Drawing):
     """A method that gives what it is told."""
 
-    def __init__(self, *numbers):
-        self.numbers = numbers
+    value: float
+    lower: float | None = None
+    upper: float | None = None
+    draws: np.ndarray | None = None
 
     @property
     def name(self):
@@ -31,7 +35,7 @@ class Says(Drawing):
         return Needs()
 
     def answer(self, logs, policy, asked, rng_key):
-        return Estimate(*self.numbers)
+        return Estimate(self.value, self.lower, self.upper, self.draws)
 
 
 def log(low, high, terminated=False):
@@ -70,6 +74,16 @@ def test_a_value_outside_of_the_rewards_is_told(value, told, abstains):
     if told:
         assert "rewards' range, 0 to 1" in warnings[0].reason
         assert any("rewards' range" in text for text in found.support_warnings)
+
+
+def test_draws_carry_it_into_their_belief():
+    draws = np.linspace(2.4, 2.6, 50)
+    method = Says(2.5, 2.4, 2.6, draws)
+    two = {"p": POLICY, "q": bd.TabularPolicy([[0.1, 0.9]])}
+    found = bd.baselines.estimate_all(method, log(0.0, 1.0), two, gamma=0.5)
+    choice = bd.select(found.belief(), bd.scores.regret(k=1))
+    assert not choice.recommended
+    assert sum("rewards' range, 0 to 1" in reason for reason in choice.reasons) == 2
 
 
 def test_absorbed_episodes_earn_nothing_and_so_0_belongs_to_the_range():

@@ -1,0 +1,150 @@
+"""What the log cannot tell of the candidates, whatever a baseline makes of it.
+
+Labels are held against the log as `bayesdice_ppl.fit` holds them. Answers are held against what
+they rest on, and against what any policy could be worth.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bayesdice_ppl.belief import SupportWarning
+from bayesdice_ppl.diagnostics.support import (
+    ESS_ABSTAIN,
+    ESS_WARN,
+    MOVED_ABSTAIN,
+    MOVED_WARN,
+    support_warnings,
+)
+from bayesdice_ppl.fit_warnings import constant_reward, much_left_out
+from bayesdice_ppl.inference import make_settings
+from bayesdice_ppl.preparation import prepare_fit
+from bayesdice_ppl.prepared import measure_support
+
+if TYPE_CHECKING:
+    from bayesdice_ppl.baselines.estimates import Estimates
+
+
+def support_of(found: Estimates) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """Figures and attributes that say what the log holds of every candidate.
+
+    Returns
+    -------
+    (dict, dict)
+        Variables of a belief's `constant_data`, each of shape (N,), and its attributes. Of logs of
+        vectors support is not measured here: there are no figures, and `support_warnings` only
+        where an answer speaks against itself.
+    """
+    of_answers = [
+        warning._asdict() for warning in (*few_episodes(found), *impossible_values(found))
+    ]
+    if found.logs.vector_states or found.logs.vector_actions:
+        # None at all would read as if the log had been found to cover the candidates.
+        return {}, {"support_warnings": of_answers} if of_answers else {}
+    figures, attrs = _measured(found)
+    attrs["support_warnings"] += of_answers
+    return figures, attrs
+
+
+def warn_of_support(found: Estimates) -> list[dict[str, Any]]:
+    """Say what the log cannot tell of the candidates.
+
+    Returns
+    -------
+    list of dict
+        `policy`, `reason` and `abstain` each, as in a belief's `support_warnings`.
+    """
+    warnings: list[dict[str, Any]] = support_of(found)[1].get("support_warnings", [])
+    return warnings
+
+
+def impossible_values(found: Estimates) -> tuple[SupportWarning, ...]:
+    """Warn of values outside of the rewards' range, where no mean of rewards can lie.
+
+    Notes
+    -----
+    The range is that of the log, of 0 too where terminated episodes are absorbed, with a hundredth
+    of its larger end to spare. A value that is outside by more than the range is wide says nothing,
+    and abstains: a system that cannot be solved on this log, or propensities that are not those of
+    the policy that logged.
+    """
+    rewards = found.logs.reward
+    low, high = float(rewards.min()), float(rewards.max())
+    if found.on_termination == "absorb" and found.logs.terminated.any():
+        low, high = min(low, 0.0), max(high, 0.0)
+    spare = 0.01 * max(abs(low), abs(high))
+    warnings = []
+    for name, each in zip(found.names, found.estimates, strict=True):
+        beyond = max(low - each.value, each.value - high)
+        if beyond > spare:
+            reason = (
+                f"its value, {each.value:.4g}, lies outside of the rewards' range, {low:.4g} to "
+                f"{high:.4g}, where no policy's can be."
+            )
+            warnings.append(SupportWarning(name, reason, beyond > high - low + spare))
+    return tuple(warnings)
+
+
+def few_episodes(found: Estimates) -> tuple[SupportWarning, ...]:
+    """Warn where importance weights leave few episodes to an estimate.
+
+    Notes
+    -----
+    It warns below `ESS_WARN` and abstains below `ESS_ABSTAIN`, as the belief of
+    `bayesdice_ppl.fit` does by its effective transitions: those are what its ratio weighs, and
+    episodes what importance sampling does, of rows at gamma = 0. Abstaining ends `bayesdice select`
+    with exit code 3, as it does under BayesDICE's belief: an order that hangs on a handful of
+    episodes is no better founded for coming from another method. A log of fewer episodes than that
+    cannot bear importance sampling at all.
+
+    Marginalized importance sampling has no such number, for it weighs transitions; how many of
+    these a ratio leaves is among the support warnings of logs of labels. Of logs of vectors nobody
+    measures it here: ask `bayesdice_ppl.fit`, whose belief says it of the same features.
+    """
+    alone = found.gamma == 0.0
+    m = found.logs.n_transitions if alone else found.logs.n_episodes
+    return tuple(
+        SupportWarning(
+            name,
+            f"rests on {each.effective_episodes:.1f} effective {'rows' if alone else 'episodes'} "
+            f"of {m:,}, by its importance weights.",
+            each.effective_episodes < ESS_ABSTAIN,
+        )
+        for name, each in zip(found.names, found.estimates, strict=True)
+        if each.effective_episodes is not None and each.effective_episodes < ESS_WARN
+    )
+
+
+def _measured(found: Estimates) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    settings = make_settings(gamma=found.gamma, on_termination=found.on_termination)
+    prepared = prepare_fit(found.logs, found.policies, settings)
+    support = measure_support(prepared)
+    # What a method makes of unlogged actions is its own, and not that of `fit`.
+    unmoved = support._replace(moved_mass=np.zeros(len(found.names)))
+    warnings = [
+        *(
+            SupportWarning(
+                name,
+                f"takes actions that the log does not have at {moved:.1%} of its steps; what "
+                f"they are worth is {found.method.short}'s own assumption.",
+                bool(moved > MOVED_ABSTAIN),
+            )
+            for name, moved in zip(found.names, support.moved_mass, strict=True)
+            if moved > MOVED_WARN
+        ),
+        *support_warnings(found.names, unmoved),
+        *constant_reward(found.names, found.logs, prepared),
+        *much_left_out(found.names, found.logs, prepared),
+    ]
+    return support._asdict(), {
+        "rows_left_out": prepared.rows.left_out,
+        "steps_left_out": list(prepared.rows.steps),
+        "action_space": prepared.gathered.action_source,
+        "n_actions": 0 if prepared.actions is None else len(prepared.actions),
+        "support_warnings": [warning._asdict() for warning in warnings],
+    }
+
+
+__all__ = ["few_episodes", "impossible_values", "support_of", "warn_of_support"]
