@@ -1,23 +1,18 @@
-"""From a fit to its belief: numbers, warnings and settings, each in its group of the DataTree.
+"""From a fit to its belief: measure support, warnings and the achieved constraint.
 
-What the logs support and what the engine has to say against itself is measured here, where both are
-known, so that the belief carries it wherever it goes.
+Logs and engine are both known here, so that the belief carries what they say against it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-import jax
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
 from bayesdice_ppl import statistics
-from bayesdice_ppl.belief import SupportWarning, make_belief
-from bayesdice_ppl.diagnostics.logged import logged_value
-from bayesdice_ppl.diagnostics.support import support_warnings
+from bayesdice_ppl.belief import OwnVariables, SupportWarning, make_belief, provenance
 from bayesdice_ppl.errors import SettingsError
 from bayesdice_ppl.fit_warnings import (
     constant_reward,
@@ -41,6 +36,7 @@ from bayesdice_ppl.inference import (
 from bayesdice_ppl.inference.achieved import closed_form_bounds
 from bayesdice_ppl.policies import LOGGED
 from bayesdice_ppl.prepared import Prepared, action_sampling_error, measure_support
+from bayesdice_ppl.support import support_warnings
 
 if TYPE_CHECKING:
     from xarray import DataTree
@@ -88,8 +84,6 @@ def lay_out(
         *unmixed(names, solution),
         *more,
     ]
-    restart = settings.on_termination == "restart"
-    logged = logged_value(logs, settings.gamma, restart=restart)
     mean = np.asarray(solution.posterior.mean)
     sd = np.sqrt(np.sum(np.asarray(solution.posterior.factor)[:, -1] ** 2, axis=-1))
     mean = mean[:, -1]
@@ -112,67 +106,51 @@ def lay_out(
     warnings += unmet_constraint(names, probability, settings)
     for each in settings.statistic:
         warnings += thin_tail(names, each, support.effective_sample_size)
-    groups: dict[str, dict[str, np.ndarray]] = {
-        "posterior": {
-            "value": drawn.value,
-            **others,
-            "weights": drawn.weights.astype(np.float32),
-        },
-        "sample_stats": {"loss": drawn.loss},
-        "observed_data": {"reward": logs.reward[prepared.rows.mask]},
-        "constant_data": {
-            "guide_mean": mean,
-            "guide_sd": sd,
-            "degrees_of_freedom": df,
-            "svi_drift": solution.drift.max(axis=1),
-            **_prior(problem, statistic),
-            "correlation": drawn.correlation,
-            "lam": np.array([price.lam for price in problem.prices]),
-            "epsilon": np.array([price.epsilon for price in problem.prices]),
-            "xi": np.array([price.xi for price in problem.prices]),
-            "constraint_probability": probability,
-            "surrogate_level": solution.level,
-            "surrogate_bound": bound,
-            **_normalization(problem, drawn),
-            **sampling_diagnostics(solution),
-            **support._asdict(),
-            **_pair_table(prepared),
-        },
-    }
-    if solution.elbo.size:
-        groups["fit_data"] = {"elbo": solution.elbo}
-    attrs = {
-        "settings": _settings_dict(settings),
-        "versions": {
-            name: version(name) for name in ("bayesdice-ppl", "jax", "numpyro", "arviz", "numpy")
-        },
-        "rng_key": np.asarray(jax.random.key_data(rng_key)).tolist(),
-        "n_transitions": logs.n_transitions,
-        "n_episodes": logs.n_episodes,
-        "n_terminated": int(logs.terminated.sum()),
-        "rows_left_out": prepared.rows.left_out,
-        "steps_left_out": list(prepared.rows.steps),
-        "action_space": prepared.gathered.action_source,
-        "n_actions": 0 if prepared.actions is None else len(prepared.actions),
-        "logged_value": logged.value,
-        "logged_value_standard_error": logged.standard_error,
-        "logged_value_tail": logged.tail,
-        "support_warnings": [warning._asdict() for warning in warnings],
-        "reward_sd": float(np.std(logs.reward[prepared.rows.mask])),
-    }
-    if settings.include_logged:
-        attrs["logged_policy"] = LOGGED
-    coords = {
-        "policy": list(names),
-        "other_policy": list(names),
-    }
-    if settings.tabular:
-        known = groups["constant_data"]
-        labels = zip(known["pair_state"], known["pair_action"], strict=True)
-        coords["pair"] = [f"{state}, {action}" for state, action in labels]
+    prior_mean, prior_sd = _prior(problem, statistic)
+    own_lam, own_epsilon, own_probability = _normalization(problem, drawn)
     n_chains = 1 if solution.sampled is None else solution.sampled.shape[1]
-    weights = "pair" if settings.tabular else "feature"
-    return make_belief(groups, coords, attrs, n_chains=n_chains, weights=weights)
+    return make_belief(
+        drawn.value.reshape(n_chains, -1, len(names)),
+        names,
+        statistics=others,
+        own=_own_variables(prepared, drawn),
+        loss=drawn.loss,
+        elbo=solution.elbo if solution.elbo.size else None,
+        reward=logs.reward[prepared.rows.mask],
+        guide_mean=mean,
+        guide_sd=sd,
+        degrees_of_freedom=df,
+        svi_drift=solution.drift.max(axis=1),
+        prior_mean=prior_mean,
+        prior_sd=prior_sd,
+        correlation=drawn.correlation,
+        lam=np.array([price.lam for price in problem.prices]),
+        epsilon=np.array([price.epsilon for price in problem.prices]),
+        xi=np.array([price.xi for price in problem.prices]),
+        constraint_probability=probability,
+        surrogate_level=solution.level,
+        surrogate_bound=bound,
+        normalization_lam=own_lam,
+        normalization_epsilon=own_epsilon,
+        normalization_probability=own_probability,
+        action_standard_error=None if settings.tabular else action_sampling_error(prepared),
+        **sampling_diagnostics(solution),
+        **support._asdict(),
+        **provenance(
+            logs,
+            gamma=settings.gamma,
+            restart=settings.on_termination == "restart",
+            rng_key=rng_key,
+        ),
+        settings=_settings_dict(settings),
+        rows_left_out=prepared.rows.left_out,
+        steps_left_out=list(prepared.rows.steps),
+        action_space=prepared.gathered.action_source,
+        n_actions=0 if prepared.actions is None else len(prepared.actions),
+        support_warnings=warnings,
+        reward_sd=float(np.std(logs.reward[prepared.rows.mask])),
+        logged_policy=LOGGED if settings.include_logged else None,
+    )
 
 
 def _achieved(
@@ -188,26 +166,23 @@ def _achieved(
     return np.mean(excess <= 1.0, axis=0), np.array(bounds)
 
 
-def _normalization(problem: Problem, drawn: Draws) -> dict[str, np.ndarray]:
-    """Price and achieved probability of the normalization, where it is a constraint of its own."""
+def _normalization(problem: Problem, drawn: Draws) -> tuple[np.ndarray | None, ...]:
+    """Lambda, epsilon and achieved probability of a normalization with its own constraint."""
     own = problem.constraint.auxiliary
     if own is None or drawn.normalization is None:
-        return {}
+        return None, None, None
     epsilon = np.asarray(own.epsilon)
-    return {
-        "normalization_lam": np.asarray(own.price) * epsilon,
-        "normalization_epsilon": epsilon,
-        "normalization_probability": np.mean(drawn.normalization <= epsilon, axis=0),
-    }
+    achieved = np.mean(drawn.normalization <= epsilon, axis=0)
+    return np.asarray(own.price) * epsilon, epsilon, achieved
 
 
-def _prior(problem: Problem, statistic: Statistic) -> dict[str, np.ndarray]:
-    """Prior of each value; NaN of a quantile, where it is one of the mass below it."""
+def _prior(problem: Problem, statistic: Statistic) -> tuple[np.ndarray, np.ndarray]:
+    """Prior mean and sd of each value; NaN of a quantile, whose prior is of the mass below it."""
     mean = np.asarray(problem.moments.prior_mean)[:, -1]
     sd = np.asarray(problem.moments.prior_scale)[:, -1]
     if statistic.name == "quantile":
         mean, sd = np.full_like(mean, np.nan), np.full_like(sd, np.nan)
-    return {"prior_mean": mean, "prior_sd": sd}
+    return mean, sd
 
 
 def _extrapolates(prepared: Prepared) -> bool:
@@ -215,19 +190,27 @@ def _extrapolates(prepared: Prepared) -> bool:
     return not prepared.settings.tabular and not prepared.logs.vector_states
 
 
-def _pair_table(prepared: Prepared) -> dict[str, np.ndarray]:
-    """What the weights belong to: pairs, or features, with the ratio that these give on the log."""
+def _own_variables(prepared: Prepared, drawn: Draws) -> OwnVariables:
+    """Weights of the ratio, and the pairs or features that they belong to."""
     pairs, logs = prepared.pairs, prepared.logs
+    weights = drawn.weights.astype(np.float32)
     if prepared.settings.tabular and prepared.actions is not None:
-        return {
-            "pair_state": logs.state_labels[pairs.state].astype(str),
-            "pair_action": prepared.actions[pairs.action].astype(str),
-            "pair_count": np.bincount(pairs.of_row),
-        }
-    return {
-        "pilot_ratio": np.asarray(prepared.problem.pilots.ratio)[:, prepared.cell_of_row],
-        "action_standard_error": action_sampling_error(prepared),
-    }
+        state = logs.state_labels[pairs.state].astype(str)
+        action = prepared.actions[pairs.action].astype(str)
+        return OwnVariables(
+            draws={"weights": (weights, ("policy", "pair"))},
+            constants={
+                "pair_state": (state, ("pair",)),
+                "pair_action": (action, ("pair",)),
+                "pair_count": (np.bincount(pairs.of_row), ("pair",)),
+            },
+            coords={"pair": [f"{s}, {a}" for s, a in zip(state, action, strict=True)]},
+        )
+    ratio = np.asarray(prepared.problem.pilots.ratio)[:, prepared.cell_of_row]
+    return OwnVariables(
+        draws={"weights": (weights, ("policy", "feature"))},
+        constants={"pilot_ratio": (ratio, ("policy", "transition"))},
+    )
 
 
 def _settings_dict(settings: FitSettings) -> dict[str, Any]:

@@ -6,7 +6,6 @@ joint draws, and the belief that holds them with what the logs support.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
@@ -15,7 +14,7 @@ import numpy as np
 from jaxtyping import PRNGKeyArray
 
 from bayesdice_ppl import statistics
-from bayesdice_ppl.belief import SupportWarning
+from bayesdice_ppl.belief import SupportWarning, annotate
 from bayesdice_ppl.features import FeatureChoice
 from bayesdice_ppl.fit_layout import lay_out
 from bayesdice_ppl.fit_statistics import (
@@ -233,5 +232,5 @@ def fit(
         problem, solution, drawn = first_statistic(prepared, problem, solution, drawn)
     belief = lay_out(prepared, (problem, solution, drawn), (others, more), rng_key)
     if table:
-        belief.attrs["regularization"] = json.dumps([row._asdict() for row in table])
+        annotate(belief, regularization=table)
     return belief

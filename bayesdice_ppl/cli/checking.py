@@ -32,12 +32,13 @@ def check(
 ) -> None:
     """Validate a log (and candidates) and say what it supports, without fitting."""
     from bayesdice_ppl.console import make_console, show_logs, show_rows
-    from bayesdice_ppl.diagnostics import logged_value, support_warnings
     from bayesdice_ppl.inference import make_settings
     from bayesdice_ppl.logs import read_logs, usable_rows
+    from bayesdice_ppl.logs.logged_value import logged_value
     from bayesdice_ppl.policies import read_policies
     from bayesdice_ppl.preparation import default_features, prepare_fit
     from bayesdice_ppl.prepared import measure_support
+    from bayesdice_ppl.support import support_warnings
 
     make_settings(gamma=gamma, on_termination=on_termination)  # refused before anything is read
     console = make_console()

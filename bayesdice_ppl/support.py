@@ -1,8 +1,8 @@
-"""Support: how much of a candidate the logs have seen, and when to say that they cannot tell.
+"""Support: how much of a candidate's behavior was logged, and when it is too little.
 
-A belief only speaks of what was logged. Mass that had to be moved off unlogged actions, mass that
-ran into states with nothing to go on, a ratio that rests on a few transitions or on one episode:
-each is a number here, with a sentence once it passes its threshold.
+A belief rests on what was logged. Each figure here says how far a candidate leaves that: steps with
+actions never logged, steps after states with no logged action, few effective transitions, one
+episode that decides. A figure past its threshold becomes a warning.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ from bayesdice_ppl.moments import Cells
 MOVED_WARN, MOVED_ABSTAIN = 0.02, 0.1
 """Share of a candidate's steps at which it takes an unlogged action."""
 LOST_WARN, LOST_ABSTAIN = 1e-6, 1e-3
-"""Share of a candidate's steps about which the log has nothing."""
+"""Share of a candidate's steps about which the logs say nothing."""
 ESS_WARN, ESS_ABSTAIN = 50.0, 10.0
 """Effective number of transitions behind a ratio."""
 NEGATIVE_WARN, NEGATIVE_ABSTAIN = 0.05, 0.2
-"""Share of a ratio's mass that is negative, of which a true ratio has none."""
+"""Share of a ratio's mass that is negative; a true ratio is never negative."""
 EPISODE_WARN = 0.5
-"""Share of the variance that one episode carries."""
+"""Share of the evidence that one episode carries."""
 
 
 class Support(NamedTuple):
-    """What the logs hold of each candidate, every field of shape (N,).
+    """How well the logs cover each candidate, every field of shape (N,).
 
     Attributes
     ----------
     moved_mass
         sum_s d(s) pi(unlogged | s), with d the candidate's (discounted) occupancy: the share of
-        its steps at which it takes an action that the log does not have in that state, and whose
-        probability was moved to logged ones.
+        its steps with an action that was never logged in that state. Its probability was moved to
+        logged actions.
     lost_mass
         Share of its steps that follow after running into a state in which it takes no logged
         action; at gamma = 1 the flow into such states per step.
@@ -45,9 +45,9 @@ class Support(NamedTuple):
         Share of the sum of squared influences that the most influential episode has.
     negative_mass
         sum max(-zeta, 0) / sum |zeta| over the log, of the pilot's ratio, which is linear whatever
-        the link is. A true ratio is never negative: that of features is where they cannot express
-        how the candidate's steps differ from the logged ones, and so goes on in a straight line
-        past what was logged.
+        the link is. A true ratio is never negative. An estimated one is where the features cannot
+        express how the candidate differs from the logging policy, and extrapolate in a straight
+        line.
     """
 
     moved_mass: Float[np.ndarray, " N"]
@@ -120,23 +120,29 @@ def episode_share(
 def support_warnings(
     names: tuple[str, ...], support: Support, *, extrapolates: bool = False
 ) -> tuple[SupportWarning, ...]:
-    """Sentences for every number that is past its threshold, to be read after the policy's name.
+    """Warn of every figure that is past its threshold.
 
     Parameters
     ----------
     names
-        Of the N candidates.
+        Names of the N candidates.
     support
-        Their numbers.
+        Their figures.
     extrapolates
-        Whether features stand in for unlogged actions, instead of the logged ones of the state.
+        Whether features extrapolate to unlogged actions. If not, their probability was moved to
+        the logged actions of the state.
+
+    Returns
+    -------
+    tuple of SupportWarning
+        Candidate by candidate.
     """
     found = []
     for j, name in enumerate(names):
         moved, lost, ess, episode, negative = (float(field[j]) for field in support)
         if moved > MOVED_WARN:
             done = (
-                "what they are worth is extrapolated by the features."
+                "the features extrapolate what these are worth."
                 if extrapolates
                 else "their probability was moved to logged actions of the same state."
             )
@@ -144,8 +150,8 @@ def support_warnings(
             found.append(SupportWarning(name, reason, moved > MOVED_ABSTAIN and not extrapolates))
         if lost > LOST_WARN:
             reason = (
-                "reaches states in which the log has none of its actions; "
-                f"{lost:.2%} of its steps are unknown."
+                "reaches states in which none of its actions were logged; the logs say nothing "
+                f"about {lost:.2%} of its steps."
             )
             found.append(SupportWarning(name, reason, lost > LOST_ABSTAIN))
         if ess < ESS_WARN:
@@ -156,10 +162,10 @@ def support_warnings(
             found.append(SupportWarning(name, reason, False))
         if negative > NEGATIVE_WARN:
             reason = (
-                f"{negative:.0%} of the mass of its ratio to the log, as the features give it, is "
-                "negative, and of a true ratio none is: what it does lies outside of what was "
-                "logged, or the features cannot express it, and its value may be off by far more "
-                "than the belief says. It takes logs of a policy closer to it, or other features."
+                f"{negative:.0%} of the mass of its estimated ratio is negative; a true ratio is "
+                "never negative. It acts outside of what was logged, or the features cannot "
+                "express how it acts. Its value may be off by far more than the belief says. Use "
+                "other features, or logs of a policy closer to it."
             )
             found.append(SupportWarning(name, reason, negative > NEGATIVE_ABSTAIN))
     return tuple(found)
