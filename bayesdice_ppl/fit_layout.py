@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import PRNGKeyArray
 
 from bayesdice_ppl import statistics
-from bayesdice_ppl.belief import OwnVariables, SupportWarning, make_belief, provenance
+from bayesdice_ppl.belief import OwnVariables, SupportWarning, make_belief, origin
 from bayesdice_ppl.errors import SettingsError
 from bayesdice_ppl.fit_warnings import (
     constant_reward,
@@ -136,7 +136,7 @@ def lay_out(
         action_standard_error=None if settings.tabular else action_sampling_error(prepared),
         **sampling_diagnostics(solution),
         **support._asdict(),
-        **provenance(
+        **origin(
             logs,
             gamma=settings.gamma,
             restart=settings.on_termination == "restart",

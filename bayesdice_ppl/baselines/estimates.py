@@ -124,7 +124,7 @@ class Estimates:
             The method gives no draws.
         """
         from bayesdice_ppl.baselines.support import support_of
-        from bayesdice_ppl.belief import make_belief, provenance
+        from bayesdice_ppl.belief import make_belief, origin
 
         if not self.has_draws:
             raise SettingsError(
@@ -137,7 +137,7 @@ class Estimates:
             self.names,
             method=self.method.short,
             settings=self.settings,
-            **provenance(self.logs, gamma=self.gamma, restart=restart, rng_key=self.rng_key),
+            **origin(self.logs, gamma=self.gamma, restart=restart, rng_key=self.rng_key),
             **figures,
             **attributes,
         )

@@ -138,7 +138,7 @@ def estimate_and_write(
     """
     from bayesdice_ppl import plots
     from bayesdice_ppl.baselines.support import warn_of_support
-    from bayesdice_ppl.belief import package_versions
+    from bayesdice_ppl.belief import versions
     from bayesdice_ppl.console import make_console, show_estimates, show_logs
     from bayesdice_ppl.logs.logged_value import logged_value
     from bayesdice_ppl.outputs import write_json
@@ -164,7 +164,7 @@ def estimate_and_write(
             "support_warnings": warnings,
             "source": source,
             "settings": found.settings,
-            "versions": package_versions(),
+            "versions": versions(),
             "seed": used,
         }
         write_json(content, scratch / RANKING_FILE)
