@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, final
 import numpy as np
 
 from bayesdice_ppl.belief import SupportWarning, belief_settings, read_array
+from bayesdice_ppl.constraint.penalties import penalty_choice
 from bayesdice_ppl.errors import BeliefError
 from bayesdice_ppl.logs import Logs
-from bayesdice_ppl.penalties import penalty_choice
 from bayesdice_ppl.policies import ContinuousPolicy, Policy, TabularPolicy, action_frequencies
 
 if TYPE_CHECKING:
@@ -289,21 +289,18 @@ def _refit(
 ) -> DataTree:
     import jax
 
-    from bayesdice_ppl.fitting import fit
+    from bayesdice_ppl.fitting import fit_flat
 
     settings: dict[str, Any] = belief_settings(belief)
-    kept = {
-        name: value
-        for name, value in settings.items()
-        if name not in ("inference", "svi", "nuts", "draws", "preset", "features", "statistic")
-    }
+    skipped = ("inference", "svi", "nuts", "draws", "preset", "features", "statistic", "model")
+    kept = {name: value for name, value in settings.items() if name not in skipped}
     if kept.get("normalization"):
         from bayesdice_ppl.inference import Normalization
 
         kept["normalization"] = Normalization(**kept["normalization"])
     engine = "exact" if _has_closed_form(belief) else "svi"
     # The closed form is not drawn at random; the few draws that `fit` makes are not used.
-    return fit(logs, policies, rng_key=jax.random.key(0), inference=engine, draws=2, **kept)
+    return fit_flat(logs, policies, rng_key=jax.random.key(0), inference=engine, draws=2, **kept)
 
 
 def _is_tabular(belief: DataTree) -> bool:

@@ -14,13 +14,13 @@ import numpy as np
 from jaxtyping import Float
 
 from bayesdice_ppl.belief import SupportWarning
-from bayesdice_ppl.fit_warnings import thin_spread, unconverged, unmixed
-from bayesdice_ppl.inference import Candidates, Draws, Problem, Solution
+from bayesdice_ppl.fitting.inputs import Inputs, Prepared
+from bayesdice_ppl.fitting.warnings import thin_spread, unconverged, unmixed
+from bayesdice_ppl.inference import Draws, Problem, Solution
 from bayesdice_ppl.inference import prepare as prepare_problem
 from bayesdice_ppl.inference.marginals import value_marginals
-from bayesdice_ppl.moments import transformed_rewards
-from bayesdice_ppl.prepared import Prepared
-from bayesdice_ppl.statistics import Distribution, Statistic, weighted_distribution
+from bayesdice_ppl.moments import Candidates, transformed_rewards
+from bayesdice_ppl.statistics import Distribution, weighted_distribution
 
 MOST_POINTS = 33
 """Points at which the belief of a distribution function is made; linear in between."""
@@ -49,22 +49,22 @@ class Entries(NamedTuple):
     centers: Float[np.ndarray, "T N"]
 
 
-def count_statistics(prepared: Prepared, statistics: tuple[Statistic, ...]) -> Entries:
+def count_statistics(prepared: Prepared) -> Entries:
     """Turn each statistic of each candidate into rewards of its own.
 
     Parameters
     ----------
     prepared
         The problem of the plain mean, whose pilots give the ratio.
-    statistics
-        What is asked for, T of them.
 
     Raises
     ------
     SettingsError
         A user's transform gives something else than finite numbers.
     """
-    reward, distributions = _distributions(prepared)
+    inputs = prepared.inputs
+    statistics, reward = inputs.settings.statistic, inputs.reward
+    distributions = _distributions(prepared)
     centers = np.array([[s.center(d) for d in distributions] for s in statistics])
     by_row = np.concatenate(
         [[s.transform(reward, c) for c in row] for s, row in zip(statistics, centers, strict=True)]
@@ -78,23 +78,27 @@ def count_statistics(prepared: Prepared, statistics: tuple[Statistic, ...]) -> E
     )
     n_statistics = len(statistics)
     candidates = jax.tree.map(
-        lambda x: np.tile(x, (n_statistics, *(1,) * (x.ndim - 1))), prepared.candidates
+        lambda x: np.tile(x, (n_statistics, *(1,) * (x.ndim - 1))), inputs.candidates
     )
-    rewards = transformed_rewards(by_row, absorbed, prepared.cell_of_row, len(prepared.cells.count))
-    problem = prepare_problem(prepared.cells, candidates, prepared.settings, rewards)
-    names = prepared.names * n_statistics
+    rewards = transformed_rewards(by_row, absorbed, inputs.cell_of_row, len(inputs.cells.count))
+    problem = prepare_problem(
+        inputs.cells,
+        candidates,
+        inputs.settings.form,
+        rewards,
+        guided=inputs.settings.inference.guided,
+    )
+    names = inputs.names * n_statistics
     return Entries(problem, candidates, names, distributions, centers)
 
 
-def invert_quantiles(
-    prepared: Prepared, entries: Entries, solution: Solution, drawn: Draws
-) -> Draws:
+def invert_quantiles(inputs: Inputs, entries: Entries, solution: Solution, drawn: Draws) -> Draws:
     """Replace the masses below pilot quantiles by draws of the quantiles themselves.
 
     Parameters
     ----------
-    prepared, entries
-        As for `count_statistics`, and its result.
+    inputs, entries
+        The input, and the result of `count_statistics`.
     solution, drawn
         Of the entries.
 
@@ -106,20 +110,19 @@ def invert_quantiles(
     high takes a low quantile, so that it stays one draw.
     """
     value = drawn.value.copy()
-    n_policies = len(prepared.names)
-    mean = np.asarray(solution.posterior.mean)[:, -1]
-    sd = np.sqrt(np.sum(np.asarray(solution.posterior.factor)[:, -1] ** 2, axis=-1))
+    settings, n_policies = inputs.settings, len(inputs.names)
+    mean, sd = solution.value_mean, solution.value_sd
     df = np.asarray(entries.problem.pilots.degrees_of_freedom)
-    if prepared.settings.link != "identity" and not prepared.settings.value_constraint:
-        # The value follows from the ratio's link, of which the Gaussian knows nothing.
+    if settings.value_implied:
+        # The value follows from the ratio, of which the Gaussian knows nothing.
         mean, sd = value.mean(axis=0), value.std(axis=0, ddof=1)
         df = np.full_like(df, np.inf)
-    for t, statistic in enumerate(prepared.settings.statistic):
-        if statistic.name != "quantile":
+    for t, statistic in enumerate(settings.statistic):
+        if not statistic.inverted:
             continue
         part = slice(t * n_policies, (t + 1) * n_policies)
         value[:, part] = _quantiles(
-            prepared,
+            inputs,
             entries,
             statistic.parameter or 0.0,
             (mean[part], sd[part], df[part]),
@@ -130,9 +133,9 @@ def invert_quantiles(
     return drawn._replace(value=value)
 
 
-def by_statistic(prepared: Prepared, drawn: Draws) -> dict[str, Float[np.ndarray, "S N"]]:
+def by_statistic(inputs: Inputs, drawn: Draws) -> dict[str, Float[np.ndarray, "S N"]]:
     """Draws of each statistic under its own name; nothing where there is only one."""
-    statistics, n = prepared.settings.statistic, len(prepared.names)
+    statistics, n = inputs.settings.statistic, len(inputs.names)
     if len(statistics) == 1:
         return {}
     return {
@@ -142,36 +145,36 @@ def by_statistic(prepared: Prepared, drawn: Draws) -> dict[str, Float[np.ndarray
 
 
 def warnings_of_others(
-    prepared: Prepared, problem: Problem, solution: Solution
+    inputs: Inputs, problem: Problem, solution: Solution
 ) -> list[SupportWarning]:
     """What the engine has to say against the statistics after the first."""
-    n, found = len(prepared.names), []
+    n, found = len(inputs.names), []
     df = np.asarray(problem.pilots.degrees_of_freedom)
-    for t, statistic in enumerate(prepared.settings.statistic[1:], start=1):
+    for t, statistic in enumerate(inputs.settings.statistic[1:], start=1):
         part = slice(t * n, (t + 1) * n)
         here: Solution = jax.tree.map(lambda x, part=part: x[part], solution)
         found += [
             SupportWarning(warning.policy, f"{statistic}: {warning.reason}", warning.abstain)
             for warning in (
-                *thin_spread(prepared.names, df[part]),
-                *unconverged(prepared.names, here.drift),
-                *unmixed(prepared.names, here),
+                *thin_spread(inputs.names, df[part]),
+                *unconverged(inputs.names, here.drift),
+                *unmixed(inputs.names, here),
             )
         ]
     return found
 
 
 def first_statistic(
-    prepared: Prepared, problem: Problem, solution: Solution, drawn: Draws
+    inputs: Inputs, problem: Problem, solution: Solution, drawn: Draws
 ) -> tuple[Problem, Solution, Draws]:
     """The entries of the first statistic alone, which is the belief's value."""
-    n = len(prepared.names)
+    n = len(inputs.names)
 
     def first(tree: Any) -> Any:
         return jax.tree.map(lambda x: x[:n], tree)
 
     problem = problem._replace(
-        moments=first(problem.moments),
+        ratio=first(problem.ratio),
         constraint=first(problem.constraint),
         coordinates=first(problem.coordinates),
         pilots=first(problem.pilots),
@@ -181,28 +184,29 @@ def first_statistic(
     drawn = Draws(
         drawn.value[:, :n],
         drawn.loss[:, :n],
-        drawn.weights[:, :n],
+        drawn.recorded[:, :n],
         drawn.correlation[:n, :n],
         None if drawn.normalization is None else drawn.normalization[:, :n],
     )
     return problem, first(solution), drawn
 
 
-def _distributions(prepared: Prepared) -> tuple[np.ndarray, tuple[Distribution, ...]]:
-    """Rewards of the rows that are used, and each candidate's distribution of them."""
-    reward = prepared.logs.reward[prepared.rows.mask]
-    ratio = np.asarray(prepared.problem.pilots.ratio)[:, prepared.cell_of_row]
+def _distributions(prepared: Prepared) -> tuple[Distribution, ...]:
+    """Each candidate's distribution of the rewards of the rows that are used."""
+    inputs = prepared.inputs
+    reward = inputs.reward
+    ratio = np.asarray(prepared.problem.pilots.ratio)[:, inputs.cell_of_row]
     found = []
     for row in ratio:
         mass = row / len(row)
-        if prepared.settings.on_termination == "absorb":
+        if not inputs.settings.form.moments.restart:
             # What is absorbed earns 0 for ever: an atom with all the mass that visits do not have.
             found.append(
                 weighted_distribution(np.append(reward, 0.0), np.append(mass, 1.0 - mass.sum()))
             )
         else:
             found.append(weighted_distribution(reward, mass))
-    return reward, tuple(found)
+    return tuple(found)
 
 
 def _grid(distribution: Distribution, alpha: float, width: float) -> np.ndarray:
@@ -219,7 +223,7 @@ def _grid(distribution: Distribution, alpha: float, width: float) -> np.ndarray:
 
 
 def _quantiles(
-    prepared: Prepared,
+    inputs: Inputs,
     entries: Entries,
     alpha: float,
     engine: tuple[np.ndarray, np.ndarray, np.ndarray],
@@ -231,7 +235,7 @@ def _quantiles(
 
     mean, sd, df = engine
     n = len(pilot)
-    reward = prepared.logs.reward[prepared.rows.mask]
+    reward = inputs.reward
     spread = np.maximum(sd, 1.0 / len(reward))
     reach = np.minimum(student_t.isf(TAIL, df), WIDEST)
     places = [
@@ -247,13 +251,13 @@ def _quantiles(
     width = points.shape[1]
     by_row = (reward <= points.reshape(-1, 1)).astype(np.float64)
     absorbed = (points.ravel() >= 0.0).astype(np.float64)
-    candidates = jax.tree.map(lambda x: np.repeat(x, width, axis=0), prepared.candidates)
+    candidates = jax.tree.map(lambda x: np.repeat(x, width, axis=0), inputs.candidates)
     found = value_marginals(
-        prepared.cells,
+        inputs.cells,
         candidates,
-        transformed_rewards(by_row, absorbed, prepared.cell_of_row, len(prepared.cells.count)),
+        transformed_rewards(by_row, absorbed, inputs.cell_of_row, len(inputs.cells.count)),
         np.repeat(price, width),
-        prepared.settings,
+        inputs.settings.form,
     )
     result = np.empty_like(mass)
     for j in range(n):

@@ -5,12 +5,13 @@ whose mean bounds it: Markov's is X; the conditional value at risk and Bernstein
 that is fitted along with q; the smoothed distribution function bounds nothing but comes closest.
 
 P(X > 1) <= cvar <= min(1, markov, bernstein) for every q; Markov's and Bernstein's are not ordered.
+To add a surrogate, write its cost, its bound from draws and from a quadratic loss, and the function
+that makes it, and put that into `SURROGATES`.
 """
 
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable
 from typing import Any, NamedTuple, final
 
@@ -19,6 +20,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from bayesdice_ppl import checks
+from bayesdice_ppl.choices import read_choice
+from bayesdice_ppl.constraint import chi_square
+from bayesdice_ppl.constraint.chi_square import LevelBound, QuadraticLoss
 from bayesdice_ppl.errors import SettingsError
 
 _STEEPEST = 50.0
@@ -34,19 +39,26 @@ class _Family(NamedTuple):
         Of X and the level.
     bound
         The surrogate's bound on P(X > 1) over draws of X, its level at its best.
+    exact_bound
+        The same where ell is a known quadratic form of a Gaussian; of the loss, epsilon and the
+        level.
     levels
         Open interval of the level, or None where there is none.
     start
         Where a fitted level starts.
     fitted
         Whether a level that is not given is fitted; otherwise it is the start.
+    linear
+        Whether the cost is X itself.
     """
 
     cost: Callable[[Array, Array], Array]
     bound: Callable[[np.ndarray, float], float]
-    levels: tuple[float, float] | None
-    start: float
-    fitted: bool
+    exact_bound: Callable[[QuadraticLoss, float, float | None], LevelBound]
+    levels: tuple[float, float] | None = None
+    start: float = 0.0
+    fitted: bool = False
+    linear: bool = False
 
 
 @final
@@ -56,28 +68,36 @@ class Surrogate(NamedTuple):
     Attributes
     ----------
     name
-        Which family.
+        What it is called.
+    family
+        How it works.
     level
         Its level t (for `cdf`, the width of the step), or None where it has none or fits it.
     """
 
     name: str
+    family: _Family
     level: float | None = None
+
+    @property
+    def linear(self) -> bool:
+        """Whether the cost is X itself, so that the best multipliers do not depend on it."""
+        return self.family.linear
 
     @property
     def fitted(self) -> bool:
         """Whether a level is to be fitted along with q."""
-        return self.level is None and _FAMILIES[self.name].fitted
+        return self.level is None and self.family.fitted
 
     @property
     def levels(self) -> tuple[float, float]:
         """Open interval in which a fitted level lies."""
-        return _FAMILIES[self.name].levels or (0.0, 1.0)
+        return self.family.levels or (0.0, 1.0)
 
     @property
     def start(self) -> float:
         """The level that was given, or where its fit starts."""
-        return _FAMILIES[self.name].start if self.level is None else self.level
+        return self.family.start if self.level is None else self.level
 
     def cost(self, excess: Float[Array, "*b"], level: Float[Array, ""]) -> Float[Array, "*b"]:
         """What is paid, in units of lambda.
@@ -89,13 +109,17 @@ class Surrogate(NamedTuple):
         level
             The level t.
         """
-        return _FAMILIES[self.name].cost(excess, level)
+        return self.family.cost(excess, level)
 
     def bound(self, excess: Float[np.ndarray, " S"]) -> float:
         """Bound on P(X > 1) from draws of X, at most 1; the level, unless given, at its best."""
         draws = np.asarray(excess, dtype=np.float64)
         level = math.nan if self.level is None else self.level
-        return min(1.0, _FAMILIES[self.name].bound(draws, level))
+        return min(1.0, self.family.bound(draws, level))
+
+    def exact_bound(self, loss: QuadraticLoss, epsilon: float) -> LevelBound:
+        """Bound on P(ell > epsilon), at most 1, where ell is half a sum of chi-squares."""
+        return self.family.exact_bound(loss, epsilon, self.level)
 
     def __str__(self) -> str:
         return self.name if self.level is None else f"{self.name}({self.level:g})"
@@ -157,17 +181,33 @@ def _cdf_bound(excess: np.ndarray, level: float) -> float:
     return float(np.mean(excess > 1.0))
 
 
-_FAMILIES = {
-    "markov": _Family(_markov_cost, _markov_bound, None, 0.0, False),
-    "cvar": _Family(_cvar_cost, _cvar_bound, (0.0, 1.0), 0.1, True),
-    "bernstein": _Family(_bernstein_cost, _bernstein_bound, (0.0, math.inf), 1.0, True),
-    "cdf": _Family(_cdf_cost, _cdf_bound, (0.0, math.inf), 0.1, False),
-}
+def _markov_exact(loss: QuadraticLoss, epsilon: float, _: float | None) -> LevelBound:
+    return LevelBound(min(chi_square.mean(loss) / epsilon, 1.0), math.nan)
+
+
+def _cvar_exact(loss: QuadraticLoss, epsilon: float, level: float | None) -> LevelBound:
+    return chi_square.cvar_bound(loss, epsilon, level=level)
+
+
+def _bernstein_exact(loss: QuadraticLoss, epsilon: float, level: float | None) -> LevelBound:
+    return chi_square.bernstein_bound(loss, epsilon, level=level)
+
+
+def _cdf_exact(loss: QuadraticLoss, epsilon: float, _: float | None) -> LevelBound:
+    return LevelBound(chi_square.exceedance(loss, epsilon), math.nan)
+
+
+_MARKOV = _Family(_markov_cost, _markov_bound, _markov_exact, linear=True)
+_CVAR = _Family(_cvar_cost, _cvar_bound, _cvar_exact, (0.0, 1.0), 0.1, fitted=True)
+_BERNSTEIN = _Family(
+    _bernstein_cost, _bernstein_bound, _bernstein_exact, (0.0, math.inf), 1.0, fitted=True
+)
+_CDF = _Family(_cdf_cost, _cdf_bound, _cdf_exact, (0.0, math.inf), 0.1)
 
 
 def markov() -> Surrogate:
     """Markov's bound, E[X]: the default and the paper's, and the only calibrated one."""
-    return Surrogate("markov")
+    return Surrogate("markov", _MARKOV)
 
 
 def cvar(t: float | None = None) -> Surrogate:
@@ -189,7 +229,7 @@ def cvar(t: float | None = None) -> Surrogate:
     paper's appendix, read literally, has infimum 0. With t below 0 as well the bound would never
     exceed 1, which is its limit there; `Surrogate.bound` takes that into account.
     """
-    return _with_level("cvar", t)
+    return _with_level("cvar", _CVAR, t)
 
 
 def bernstein(t: float | None = None) -> Surrogate:
@@ -206,7 +246,7 @@ def bernstein(t: float | None = None) -> Surrogate:
     SettingsError
         The level is not positive.
     """
-    return _with_level("bernstein", t)
+    return _with_level("bernstein", _BERNSTEIN, t)
 
 
 def cdf(width: float | None = None) -> Surrogate:
@@ -222,7 +262,16 @@ def cdf(width: float | None = None) -> Surrogate:
     SettingsError
         The width is not positive.
     """
-    return _with_level("cdf", width)
+    return _with_level("cdf", _CDF, width)
+
+
+SURROGATES: dict[str, Callable[..., Surrogate]] = {
+    "markov": markov,
+    "cvar": cvar,
+    "bernstein": bernstein,
+    "cdf": cdf,
+}
+"""Every surrogate by name."""
 
 
 def surrogate_choice(given: Surrogate | str) -> Surrogate:
@@ -233,35 +282,17 @@ def surrogate_choice(given: Surrogate | str) -> Surrogate:
     SettingsError
         There is no such surrogate, or its level is out of range.
     """
-    if isinstance(given, Surrogate):
-        return given
-    found = re.fullmatch(r"([a-z]+)(?:\(([^()]*)\))?", str(given).strip())
-    if found is None or found[1] not in _FAMILIES:
-        raise SettingsError(
-            f"surrogate: expected one of {', '.join(_FAMILIES)} (or cvar(t), bernstein(t), "
-            f"cdf(width)), found {given!r}."
-        )
-    if found[2] is None:
-        return Surrogate(found[1])
-    try:
-        return _with_level(found[1], float(found[2]))
-    except ValueError as cause:
-        raise SettingsError(
-            f"surrogate: expected a number in brackets, found {given!r}."
-        ) from cause
+    return given if isinstance(given, Surrogate) else read_choice("surrogate", given, SURROGATES)
 
 
-def _with_level(name: str, level: Any) -> Surrogate:
+def _with_level(name: str, family: _Family, level: Any) -> Surrogate:
     if level is None:
-        return Surrogate(name)
-    levels = _FAMILIES[name].levels
-    if levels is None:
-        raise SettingsError(f"surrogate {name}: it has no level, found {level}.")
-    low, high = levels
+        return Surrogate(name, family)
+    low, high = family.levels or (0.0, math.inf)
     # Level 0 of the conditional value at risk is Markov's bound, and allowed.
-    inside = low < level < high or (name == "cvar" and level == 0.0)
-    if isinstance(level, bool) or not (math.isfinite(level) and inside):
+    inside = checks.is_number(level) and (low < level < high or (family is _CVAR and level == 0.0))
+    if not inside:
         raise SettingsError(
-            f"surrogate {name}: expected a level between {low:g} and {high:g}, found {level}."
+            f"surrogate {name}: expected a level between {low:g} and {high:g}, found {level!r}."
         )
-    return Surrogate(name, float(level))
+    return Surrogate(name, family, float(level))

@@ -1,7 +1,7 @@
 """From logs and candidates to the problem that inference solves.
 
-Here the input is checked and brought to moments, on one-hot features of the pairs that were logged
-or, by `gather_featured`, on any others. Those who bring their own inference start from here.
+The input is checked and brought to counts and features: one-hot ones of the pairs that were logged
+or, by `bayesdice_ppl.fitting.featured`, any others. Who brings an engine of their own starts here.
 """
 
 from __future__ import annotations
@@ -15,15 +15,14 @@ from jaxtyping import PRNGKeyArray
 
 from bayesdice_ppl import features as feature_maps
 from bayesdice_ppl.errors import LogsError, SettingsError
-from bayesdice_ppl.featured import gather_featured
 from bayesdice_ppl.features import FeatureChoice, logged_pairs, reach, renormalize
-from bayesdice_ppl.inference import Candidates, FitSettings, make_settings
+from bayesdice_ppl.fitting.featured import featured_inputs
+from bayesdice_ppl.fitting.inputs import Inputs, Prepared
+from bayesdice_ppl.fitting.settings import FitSettings, with_preset
 from bayesdice_ppl.inference import prepare as prepare_problem
 from bayesdice_ppl.logs import Logs, UsableRows, usable_rows
-from bayesdice_ppl.moments import count_cells, pad_cells
+from bayesdice_ppl.moments import Candidates, count_cells, pad_cells
 from bayesdice_ppl.policies import ContinuousPolicy, Policy, align_policies, with_logged_policy
-from bayesdice_ppl.prepared import Gathered, Prepared
-from bayesdice_ppl.statistics import mean
 
 MIN_EPISODES = 10
 """Fewest episodes from which a spread between episodes is taken."""
@@ -31,14 +30,14 @@ MIN_EPISODES = 10
 _onto_pairs = jax.jit(jax.vmap(renormalize, in_axes=(0, None, None, None)))
 
 
-def default_features(logs: Logs) -> FeatureChoice | None:
-    """Features that suit a log: one-hot for labels (None), random Fourier for vectors.
+def default_features(logs: Logs) -> FeatureChoice:
+    """Features that suit a log: one-hot for labels, random Fourier for vectors.
 
     Of vectors up to 200, or 100 for each label beside them, and no more than one for each 25
     transitions.
     """
     if not isinstance(logs, Logs) or not (logs.vector_states or logs.vector_actions):
-        return None
+        return feature_maps.one_hot()
     # No more than the log can bear: one feature for 25 transitions.
     most = logs.n_transitions // 25
     if logs.vector_states and logs.vector_actions:
@@ -75,23 +74,25 @@ def prepare_fit(
     LogsError, PoliciesError, SettingsError
         The input cannot be used; the message says where.
     """
-    gathered = gather(logs, policies, settings, rng_key)
-    return Prepared(gathered, prepare_problem(gathered.cells, gathered.candidates, settings))
+    inputs = read_inputs(logs, policies, settings, rng_key)
+    guided = settings.inference.guided
+    problem = prepare_problem(inputs.cells, inputs.candidates, settings.form, guided=guided)
+    return Prepared(inputs, problem)
 
 
-def gather(
+def read_inputs(
     logs: Logs,
     policies: Mapping[str, Policy | ContinuousPolicy],
     settings: FitSettings,
     rng_key: PRNGKeyArray | None = None,
-) -> Gathered:
+) -> Inputs:
     """Check the input and bring logs and candidates onto features; see `prepare_fit`."""
     gamma = settings.gamma
     if not isinstance(logs, Logs):
         raise LogsError(
             f"logs: expected Logs (read_logs or Logs.from_dataframe), found {type(logs).__name__}."
         )
-    if settings.by_episode and logs.n_episodes < MIN_EPISODES:
+    if settings.form.by_episode and logs.n_episodes < MIN_EPISODES:
         raise LogsError(
             f"cluster='episode' takes the spread from whole episodes, of which the log has "
             f"{logs.n_episodes}; it needs at least {MIN_EPISODES}. Use cluster='transition'."
@@ -99,8 +100,8 @@ def gather(
     check_logged_policy(logs, settings)
     rows = usable_rows(logs, gamma)
     if settings.tabular:
-        return _gather_tabular(logs, policies, settings, rows)
-    return gather_featured(logs, policies, settings, rows, rng_key)
+        return _tabular_inputs(logs, policies, settings, rows)
+    return featured_inputs(logs, policies, settings, rows, rng_key)
 
 
 def check_logged_policy(logs: Logs, settings: FitSettings) -> None:
@@ -124,12 +125,12 @@ def check_logged_policy(logs: Logs, settings: FitSettings) -> None:
         )
 
 
-def _gather_tabular(
+def _tabular_inputs(
     logs: Logs,
     policies: Mapping[str, Policy | ContinuousPolicy],
     settings: FitSettings,
     rows: UsableRows,
-) -> Gathered:
+) -> Inputs:
     """One-hot features on the logged pairs, each candidate renormalized over them."""
     if logs.vector_states or logs.vector_actions:
         part = "state" if logs.vector_states else "action"
@@ -140,7 +141,9 @@ def _gather_tabular(
     gamma = settings.gamma
     aligned = align_policies(logs, policies, needs_successors=gamma > 0.0)
     pairs = logged_pairs(logs, aligned.codes(logs), rows.mask)
-    cells, cell_of_row = count_cells(logs, pairs, rows.mask, gamma, by_episode=settings.by_episode)
+    cells, cell_of_row = count_cells(
+        logs, pairs, rows.mask, gamma, by_episode=settings.form.by_episode
+    )
     cells = pad_cells(cells)
     if settings.include_logged:
         aligned = with_logged_policy(aligned, logs, rows.mask)
@@ -160,7 +163,7 @@ def _gather_tabular(
         # The frequencies of a policy with one action in each state leave nothing to err.
         estimated = np.arange(len(targets)) == len(targets) - 1
     candidates = Candidates(targets, active.astype(np.float64), kept, estimated=estimated)
-    return Gathered(
+    return Inputs(
         logs=logs,
         names=aligned.names,
         actions=aligned.actions,
@@ -210,10 +213,10 @@ def prepare(
     LogsError, PoliciesError, SettingsError
         The input cannot be used; the message says where.
     """
-    if given.get("features") is None:
-        given["features"] = default_features(logs)
-    settings = make_settings(gamma=gamma, **given)
-    if settings.statistic != (mean(),):
+    chosen = with_preset(given.pop("preset", None), given)
+    chosen.setdefault("features", default_features(logs))
+    settings = FitSettings(gamma, **chosen)
+    if not settings.plain:
         raise SettingsError(
             "statistic: prepare gives the problem of the mean reward; transform the rewards of the "
             "log, or use fit."

@@ -1,18 +1,17 @@
-"""What a fit has to say against its own belief, one sentence for each fault and candidate.
+"""The warnings of a fit about its own belief, one sentence for each fault and candidate.
 
 Each is a number past a threshold: rewards that never varied, transitions that could not be used, a
-spread that rests on little, an engine that has not arrived.
+spread that rests on too little, an engine that has not converged.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from bayesdice_ppl import penalties
 from bayesdice_ppl.belief import SupportWarning
-from bayesdice_ppl.inference import FitSettings, Solution
-from bayesdice_ppl.logs import Logs
-from bayesdice_ppl.prepared import Prepared
+from bayesdice_ppl.fitting.inputs import Inputs
+from bayesdice_ppl.fitting.settings import FitSettings
+from bayesdice_ppl.inference import Solution
 from bayesdice_ppl.statistics import Statistic
 
 THIN_DF = (2.0, 4.0)
@@ -35,28 +34,28 @@ DRIFT = 0.1
 """How far SVI may move in its last window: mean in sds, sd relative."""
 
 
-def constant_reward(names: tuple[str, ...], logs: Logs, prepared: Prepared) -> list[SupportWarning]:
+def constant_reward(inputs: Inputs) -> list[SupportWarning]:
     """Say so when every usable reward is the same: their spread then cannot be learned."""
-    reward = logs.reward[prepared.rows.mask]
+    reward = inputs.reward
     if np.ptp(reward) > 0.0:
         return []
     reason = (
         f"every logged reward is {reward[0]:g}, so that the logs cannot tell how far another "
         "policy's rewards would differ."
     )
-    return [SupportWarning(name, reason, True) for name in names]
+    return [SupportWarning(name, reason, True) for name in inputs.names]
 
 
-def much_left_out(names: tuple[str, ...], logs: Logs, prepared: Prepared) -> list[SupportWarning]:
+def much_left_out(inputs: Inputs) -> list[SupportWarning]:
     """Say so when most of the log could not be used."""
-    share = prepared.rows.left_out / logs.n_transitions
+    share = inputs.rows.left_out / inputs.logs.n_transitions
     if share <= LEFT_OUT[0]:
         return []
     reason = (
-        f"{share:.0%} of the transitions are left out, since the log does not say where some of "
-        "them led; add a column next_state."
+        f"{share:.0%} of the transitions are left out, because the log does not say where some of "
+        "them led. Add a column next_state."
     )
-    return [SupportWarning(name, reason, share > LEFT_OUT[1]) for name in names]
+    return [SupportWarning(name, reason, share > LEFT_OUT[1]) for name in inputs.names]
 
 
 def thin_spread(names: tuple[str, ...], df: np.ndarray) -> list[SupportWarning]:
@@ -65,7 +64,7 @@ def thin_spread(names: tuple[str, ...], df: np.ndarray) -> list[SupportWarning]:
         SupportWarning(
             name,
             f"its spread rests on few visits to the pairs that matter ({value:.1f} degrees of "
-            "freedom), and has hardly a variance.",
+            "freedom), too few for a reliable width.",
             bool(value <= THIN_DF[0]),
         )
         for name, value in zip(names, df, strict=True)
@@ -86,47 +85,45 @@ def odd_spread(names: tuple[str, ...], sd: np.ndarray, reward: np.ndarray) -> li
             found.append(SupportWarning(name, reason, True))
         elif np.ptp(reward) > 0.0 and value < NO_SPREAD * np.std(reward):
             reason = (
-                "its belief has no width, since nothing ever varied within the state-action pairs "
-                "it visits; the logs cannot tell how far they would vary."
+                "its belief has no width, because nothing ever varied within the state-action "
+                "pairs that it visits. The logs cannot tell how far they would vary."
             )
             found.append(SupportWarning(name, reason, True))
     return found
 
 
-def many_features(names: tuple[str, ...], prepared: Prepared) -> list[SupportWarning]:
+def many_features(inputs: Inputs) -> list[SupportWarning]:
     """Say so when features are so many that the fit follows the noise of the log.
 
     In a linear world of 600 transitions, 30 features of a process left beliefs at two thirds of
     their width and two of their sds off; with 2,400 transitions they were right.
     """
-    if prepared.settings.tabular:
+    if inputs.settings.tabular:
         return []
-    at_pair = prepared.cells.pair_features
+    at_pair = inputs.cells.pair_features
     count = 0 if at_pair is None else at_pair.shape[1]
-    n = int(prepared.cells.n_transitions)
+    n = int(inputs.cells.n_transitions)
     if count <= MANY_FEATURES[0] * n:
         return []
     reason = (
         f"{count} features for {n:,} transitions follow the log's noise, and its belief is too "
-        "narrow; use fewer, or give fit a list of features to choose from."
+        "narrow. Use fewer, or give fit a list of features to choose from."
     )
-    return [SupportWarning(name, reason, count > MANY_FEATURES[1] * n) for name in names]
+    return [SupportWarning(name, reason, count > MANY_FEATURES[1] * n) for name in inputs.names]
 
 
 def thin_tail(
     names: tuple[str, ...], statistic: Statistic, effective: np.ndarray
 ) -> list[SupportWarning]:
-    """Say so when a tail is asked for of which the log holds hardly a transition."""
-    if statistic.name not in ("cvar", "quantile") or statistic.parameter is None:
+    """Say so when a tail is asked for of which the log holds too few transitions."""
+    share = statistic.tail_share
+    if share is None:
         return []
-    share = statistic.parameter
-    if statistic.name == "quantile":
-        share = min(share, 1.0 - share)
     return [
         SupportWarning(
             name,
-            f"{statistic} rests on {share * count:.1f} effective transitions; beyond the rewards "
-            "that were logged nothing is known of a tail.",
+            f"{statistic} rests on {share * count:.1f} effective transitions. Nothing is known of "
+            "a tail beyond the rewards that were logged.",
             True,
         )
         for name, count in zip(names, effective, strict=True)
@@ -138,14 +135,14 @@ def unmet_constraint(
     names: tuple[str, ...], probability: np.ndarray, settings: FitSettings
 ) -> list[SupportWarning]:
     """Say so when no ratio on these features balances the log as far as chance would allow."""
-    if settings.tabular or settings.penalty != penalties.mahalanobis():
+    if settings.tabular or not settings.constraint.penalty.calibrated:
         return []
     return [
         SupportWarning(
             name,
             f"P(ell <= epsilon) is {value:.2f}: no ratio on these features, under this prior, "
-            "meets its constraints, and its value may be biased; give fit a list of features to "
-            "choose from.",
+            "meets the constraints, so that its value may be biased. Give fit a list of features "
+            "to choose from.",
             False,
         )
         for name, value in zip(names, probability, strict=True)
@@ -168,9 +165,9 @@ def moved_shift(
         shift = moved * spread / width if width > 0.0 else 0.0
         if shift > MOVED_SHIFT[0]:
             reason = (
-                f"takes actions that the log does not have at {moved:.2%} of its steps. If these "
-                f"pay otherwise by one sd of the rewards, its value is off by {shift:.1f} sds of "
-                "its belief."
+                f"takes actions that the log does not have at {moved:.2%} of its steps. If their "
+                f"rewards differ by one sd of the logged ones, its value is off by {shift:.1f} sds "
+                "of its belief."
             )
             found.append(SupportWarning(name, reason, bool(shift > MOVED_SHIFT[1])))
     return found
@@ -182,7 +179,7 @@ def unconverged(names: tuple[str, ...], drift: np.ndarray) -> list[SupportWarnin
         SupportWarning(
             name,
             f"SVI has not converged: in its last window the value's mean still moved by {mean:.2g} "
-            f"sd and its sd by {sd:.0%}; give it more windows, or use inference='exact'.",
+            f"sd and its sd by {sd:.0%}. Give it more windows, or use inference='exact'.",
             True,
         )
         for name, (mean, sd) in zip(names, drift, strict=True)
@@ -208,7 +205,7 @@ def sampling_diagnostics(solution: Solution) -> dict[str, np.ndarray]:
 
 
 def unmixed(names: tuple[str, ...], solution: Solution) -> list[SupportWarning]:
-    """Say so when NUTS's chains disagree, or stumble."""
+    """Say so when NUTS's chains disagree, or diverge."""
     found = sampling_diagnostics(solution)
     if not found:
         return []
@@ -217,7 +214,7 @@ def unmixed(names: tuple[str, ...], solution: Solution) -> list[SupportWarning]:
         if not (r_hat <= R_HAT and ess >= EFFECTIVE_DRAWS and diverging <= DIVERGING):
             reason = (
                 f"NUTS has not mixed: R-hat {r_hat:.3f}, {ess:.0f} effective draws, "
-                f"{diverging:.1%} divergent; give it more warmup and draws."
+                f"{diverging:.1%} divergent. Give it more warmup and draws."
             )
             warnings.append(SupportWarning(name, reason, True))
     return warnings

@@ -13,8 +13,6 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Complex, Float
 
-from bayesdice_ppl.constraint.penalties import Mahalanobis, Penalty, Squared
-
 _SLOPE = 0.5
 """Slope of the contour far off. Below 1 no factor of the integrand grows along it."""
 _STEP = 0.25
@@ -66,16 +64,6 @@ class LevelBound(NamedTuple):
     level: float
 
 
-def whitening(penalty: Penalty) -> Float[np.ndarray, "R R"] | None:
-    """The matrix V with f(x) = |V x|^2 / 2, or None where the penalty is not quadratic."""
-    if isinstance(penalty, Squared):
-        return np.diag(np.asarray(penalty.rows, dtype=np.float64))
-    if isinstance(penalty, Mahalanobis):
-        rows = np.asarray(penalty.rows, dtype=np.float64)
-        return np.asarray(penalty.inverse, dtype=np.float64) * rows
-    return None
-
-
 def loss_of_gaussian(
     mean: Float[np.ndarray, " K"],
     factor: Float[np.ndarray, "K L"],
@@ -93,7 +81,7 @@ def loss_of_gaussian(
     matrix, offset
         The residual, shapes (R, K) and (R,).
     whitening
-        V with f(residual) = |V residual|^2 / 2, from `whitening`, shape (R, R).
+        V with f(residual) = |V residual|^2 / 2, shape (R, R).
     """
     matrix = np.asarray(matrix, dtype=np.float64)
     center = whitening @ (matrix @ np.asarray(mean) + np.asarray(offset))

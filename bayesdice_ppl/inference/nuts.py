@@ -8,20 +8,25 @@ in any others). All candidates and chains are one compiled call.
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, final
 
 import jax
+import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from bayesdice_ppl import surrogates
-from bayesdice_ppl.constraint import ChanceConstraint
-from bayesdice_ppl.models import Coordinates
-from bayesdice_ppl.moments import Moments
-from bayesdice_ppl.surrogates import Surrogate
+from bayesdice_ppl import checks
+from bayesdice_ppl.constraint import ChanceConstraint, Surrogate, surrogates
+from bayesdice_ppl.errors import SettingsError
+from bayesdice_ppl.inference.engine import Solution, nothing_but
+from bayesdice_ppl.inference.problem import Form, Problem
+from bayesdice_ppl.models import Coordinates, GaussianPosterior, Ratio
+from bayesdice_ppl.models.gaussian import square_root
+from bayesdice_ppl.moments import VALUE_ROW
 
 
-class NutsSettings(NamedTuple):
-    """How to sample (hashable, fixed at compilation).
+@final
+class Nuts(NamedTuple):
+    """The no-U-turn sampler as an engine, and how it samples (hashable, fixed at compilation).
 
     Attributes
     ----------
@@ -43,6 +48,50 @@ class NutsSettings(NamedTuple):
     max_tree_depth: int = 10
     start_scale: float = 2.0
 
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        return "nuts"
+
+    @property
+    def guided(self) -> bool:
+        """It moves in coordinates."""
+        return True
+
+    def check(self, form: Form, draws: int) -> None:
+        """Refuse a level that would have to be fitted, multipliers of a guide, and odd settings."""
+        surrogate = form.constraint.surrogate
+        if surrogate.fitted:
+            raise SettingsError(
+                f"inference='nuts' draws from q and fits no level: give the surrogate one, such as "
+                f"{surrogate}(0.5), or use 'svi'."
+            )
+        if form.constraint.inner == "guide":
+            raise SettingsError(
+                "inference='nuts' has no guide: the multipliers are at their maximum "
+                "(inner='exact')."
+            )
+        checks.whole("nuts.chains", self.chains, 2)
+        checks.whole("nuts.warmup", self.warmup)
+        checks.whole("nuts.max_tree_depth", self.max_tree_depth)
+        if draws < 2 * self.chains:
+            raise SettingsError(
+                f"draws: expected at least 2 for each of {self.chains} chains, found {draws}."
+            )
+
+    def solve(self, problem: Problem, rng_key: PRNGKeyArray, form: Form, draws: int) -> Solution:
+        """Draws for every candidate, with their mean and covariance."""
+        chosen = form.constraint
+        posterior, latent, diverging = _solve(
+            problem,
+            rng_key,
+            self,
+            draws // self.chains,
+            chosen.value_constraint,
+            chosen.surrogate,
+        )
+        return nothing_but(posterior, problem, form)._replace(sampled=latent, diverging=diverging)
+
 
 class NutsResult(NamedTuple):
     """Draws for one policy.
@@ -60,22 +109,21 @@ class NutsResult(NamedTuple):
 
 
 def run_nuts(
-    moments: Moments,
+    ratio: Ratio,
     constraint: ChanceConstraint,
     coordinates: Coordinates,
     rng_key: PRNGKeyArray,
-    settings: NutsSettings,
+    settings: Nuts,
     *,
     draws: int,
     value_constraint: bool = True,
     surrogate: Surrogate = surrogates.markov(),  # noqa: B008  an immutable NamedTuple
-    link: str = "identity",
 ) -> NutsResult:
     """Sample one policy's posterior; `jax.vmap` over the leading axis samples them all at once.
 
     Parameters
     ----------
-    moments, constraint, coordinates
+    ratio, constraint, coordinates
         The policy's problem.
     rng_key
         Key of starts and draws.
@@ -83,14 +131,12 @@ def run_nuts(
         Chains, warm-up and step size.
     draws
         Kept draws of each chain.
-    value_constraint, surrogate, link
+    value_constraint, surrogate
         As for `bayesdice_ppl.models.model`. A surrogate's level must be given: q is drawn from
         here, and not optimized.
     """
     from numpyro.infer.hmc import hmc
     from numpyro.infer.util import log_density
-
-    from bayesdice_ppl.models import model
 
     def latent_of(y: Float[Array, " L"]) -> Float[Array, " L"]:
         return coordinates.center + coordinates.factor @ y
@@ -99,9 +145,9 @@ def run_nuts(
         latent = latent_of(y)
         sites = {"zeta": latent[:-1], "value": latent[-1]} if value_constraint else {"zeta": latent}
         program = partial(
-            model, inner="exact", value_constraint=value_constraint, surrogate=chosen, link=link
+            ratio.model, inner="exact", value_constraint=value_constraint, surrogate=chosen
         )
-        density, _ = log_density(program, (moments, constraint), {}, sites)
+        density, _ = log_density(program, (constraint,), {}, sites)
         return -density
 
     def run(
@@ -130,7 +176,7 @@ def run_nuts(
         size = coordinates.center.shape
         start = settings.start_scale * jax.random.normal(key_start, size, coordinates.center.dtype)
         adapted: dict[str, Any] = {}
-        if surrogate != surrogates.markov():
+        if not surrogate.linear:
             # Far off, other costs are too flat or too steep to move, and a chain that hardly moves
             # adapts to that; Markov's leads near, and leaves its metric and step size.
             led, _ = run(key_lead, start, surrogates.markov(), 1)
@@ -144,3 +190,37 @@ def run_nuts(
 
     y, diverging = jax.vmap(chain)(jax.random.split(rng_key, settings.chains))
     return NutsResult(jax.vmap(jax.vmap(latent_of))(y), diverging)
+
+
+@partial(jax.jit, static_argnames=("settings", "draws", "value_constraint", "surrogate"))
+def _solve(
+    problem: Problem,
+    rng_key: PRNGKeyArray,
+    settings: Nuts,
+    draws: int,
+    value_constraint: bool,
+    surrogate: Surrogate,
+) -> tuple[GaussianPosterior, Float[Array, "N chains draws K"], Float[Array, " N"]]:
+    sample: Any = partial(
+        run_nuts,
+        rng_key=rng_key,
+        settings=settings,
+        draws=draws,
+        value_constraint=value_constraint,
+        surrogate=surrogate,
+    )
+    drawn = jax.vmap(sample)(problem.ratio, problem.constraint, problem.coordinates)
+    latent = drawn.latent
+    if not value_constraint:
+        # The value that each draw's ratio implies, mean_i zeta_i sigma(r_i).
+        value = jax.vmap(lambda ratio, z: ratio.residual(z)[..., VALUE_ROW])(problem.ratio, latent)
+        latent = jnp.concatenate([latent, value[..., None]], axis=-1)
+    return jax.vmap(_moments_of)(latent), latent, drawn.diverging.mean(axis=(1, 2))
+
+
+def _moments_of(latent: Float[Array, "chains draws K"]) -> GaussianPosterior:
+    """Mean and a root of the covariance of draws."""
+    flat = latent.reshape(-1, latent.shape[-1])
+    mean = flat.mean(axis=0)
+    centered = flat - mean
+    return GaussianPosterior(mean, square_root(centered.T @ centered / (flat.shape[0] - 1)))

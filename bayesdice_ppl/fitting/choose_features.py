@@ -8,7 +8,8 @@ with the error of their difference.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from dataclasses import replace
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -16,12 +17,13 @@ import numpy as np
 from jaxtyping import PRNGKeyArray
 
 from bayesdice_ppl.errors import LogsError, SettingsError
-from bayesdice_ppl.features import FeatureChoice, one_hot
-from bayesdice_ppl.inference import FitSettings
+from bayesdice_ppl.features import FeatureChoice
+from bayesdice_ppl.fitting.prepare import MIN_EPISODES, default_features, read_inputs
+from bayesdice_ppl.fitting.settings import FitSettings
 from bayesdice_ppl.inference.held_out import fit_folds, held_out_losses
 from bayesdice_ppl.logs import Logs
+from bayesdice_ppl.moments import Prior
 from bayesdice_ppl.policies import ContinuousPolicy, Policy
-from bayesdice_ppl.preparation import MIN_EPISODES, default_features, gather
 
 TIE = 2.0
 """Standard errors within which a difference is a tie."""
@@ -53,26 +55,22 @@ class Alternative(NamedTuple):
     chosen: bool
 
 
-def choose_regularization(
+def choose_features(
     logs: Logs,
     policies: Mapping[str, Policy | ContinuousPolicy],
     settings: Sequence[FitSettings],
     rng_key: PRNGKeyArray,
-    *,
-    folds: int = 5,
 ) -> tuple[FitSettings, tuple[Alternative, ...]]:
-    """Choose among settings that differ in features and prior scale.
+    """Choose among settings that differ in features and prior.
 
     Parameters
     ----------
     logs, policies
         The input.
     settings
-        The alternatives, at least one; they differ in ``features`` and ``prior_sd`` only.
+        The alternatives, at least one; they differ in ``features`` and ``prior`` only.
     rng_key
         Divides the episodes into folds; random features are those that the fit will use.
-    folds
-        Number of folds, at least 2.
 
     Returns
     -------
@@ -91,30 +89,30 @@ def choose_regularization(
     The folds are fitted in the default form, Mahalanobis with the value constraint and the identity
     link, whatever else the fit is asked for: what is judged is the ratio, by its residual.
     """
-    if not isinstance(folds, int) or isinstance(folds, bool) or folds < 2:
-        raise SettingsError(f"folds: expected a whole number of at least 2, found {folds!r}.")
+    folds = settings[0].numerics.folds
     if logs.n_episodes < 2 * folds:
         raise LogsError(
-            f"choosing by {folds} folds needs at least {2 * folds} episodes, and the log has "
-            f"{logs.n_episodes}; give fewer folds, or one choice."
+            f"features, prior: expected at least {2 * folds} episodes to choose by {folds} folds, "
+            f"found {logs.n_episodes}. Give fewer folds, or one choice."
         )
     if logs.n_episodes < MIN_EPISODES:
         raise LogsError(
-            f"choosing by held-out loss takes the spread from whole episodes and needs at least "
-            f"{MIN_EPISODES} of them; the log has {logs.n_episodes}. Give one choice."
+            f"features, prior: expected at least {MIN_EPISODES} episodes to choose by held-out "
+            f"loss, found {logs.n_episodes}. Give one choice."
         )
     held_out = _divide(logs.n_episodes, folds, jax.random.fold_in(rng_key, 2))
-    judge = default_features(logs) or one_hot()
-    by_episode = [each._replace(cluster="episode", small_sample=False) for each in settings]
-    judged = by_episode[0]._replace(features=judge)
+    by_episode = [replace(each, cluster="episode") for each in settings]
+    judged = replace(by_episode[0], features=default_features(logs))
     with jax.enable_x64(True):
         ratios, values = [], []
         for each in by_episode:
-            found = gather(logs, policies, each, rng_key)
-            fitted = fit_folds(found.cells, found.candidates, ~held_out, each.moments)
+            found = read_inputs(logs, policies, each, rng_key)
+            fitted = fit_folds(
+                found.cells, found.candidates, ~held_out, each.form.moments, each.prior
+            )
             ratios.append(fitted.ratio)
             values.append(fitted.value)
-        found = gather(logs, policies, judged, jax.random.fold_in(rng_key, 3))
+        found = read_inputs(logs, policies, judged, jax.random.fold_in(rng_key, 3))
         losses = np.asarray(
             held_out_losses(
                 found.cells,
@@ -122,14 +120,14 @@ def choose_regularization(
                 jnp.stack(ratios),
                 jnp.stack(values),
                 jnp.asarray(held_out),
-                judged.moments,
+                judged.form.moments,
             )
         )
     losses = losses / len(found.names)
     mean = losses.mean(axis=1)
     if not np.isfinite(mean).any():
         raise SettingsError(
-            "features, prior_sd: no choice has a finite held-out loss; rescale the rewards to the "
+            "features, prior: no choice has a finite held-out loss; rescale the rewards to the "
             "order of 1, or give other features."
         )
     # A choice that could not be fitted is no choice.
@@ -142,7 +140,7 @@ def choose_regularization(
     table = tuple(
         Alternative(
             str(each.features),
-            each.prior_sd,
+            each.prior.ratio_sd,
             float(mean[i]),
             float(mean[i] - mean[best]),
             float(error[i]),
@@ -155,26 +153,23 @@ def choose_regularization(
 
 
 def alternatives(
-    features: FeatureChoice | Sequence[FeatureChoice] | None, prior_sd: Any
-) -> list[tuple[FeatureChoice | None, Any]]:
-    """All pairs of features and prior scale, of which each may be given as a list.
+    features: FeatureChoice | Sequence[FeatureChoice], prior: Prior | Sequence[Prior] | None
+) -> list[tuple[FeatureChoice, Prior | None]]:
+    """All pairs of features and prior, of which each may be given as a list.
 
     Raises
     ------
     SettingsError
         A list is empty.
     """
-    lists = [isinstance(given, list | tuple) for given in (features, prior_sd)]
     # A choice of features may itself be a tuple with fields.
-    lists[0] = lists[0] and not isinstance(features, FeatureChoice)
-    several: list[list[Any]] = [
-        list(given) if many else [given]
-        for given, many in zip((features, prior_sd), lists, strict=True)
-    ]
-    for name, given in zip(("features", "prior_sd"), several, strict=True):
+    several = isinstance(features, list | tuple) and not isinstance(features, FeatureChoice)
+    maps = list(features) if several else [features]
+    priors = list(prior) if isinstance(prior, list | tuple) else [prior]
+    for name, given in (("features", maps), ("prior", priors)):
         if not given:
             raise SettingsError(f"{name}: expected at least one choice, found an empty list.")
-    return [(chosen, sd) for chosen in several[0] for sd in several[1]]
+    return [(chosen, width) for chosen in maps for width in priors]
 
 
 def _divide(n_episodes: int, folds: int, rng_key: PRNGKeyArray) -> np.ndarray:

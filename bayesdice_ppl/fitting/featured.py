@@ -25,9 +25,10 @@ from bayesdice_ppl.features import (
     ratio_basis,
     sample_actions,
 )
-from bayesdice_ppl.inference import Candidates, FitSettings
+from bayesdice_ppl.fitting.inputs import Inputs, Sampling
+from bayesdice_ppl.fitting.settings import FitSettings
 from bayesdice_ppl.logs import Logs, UsableRows
-from bayesdice_ppl.moments import count_cells, pad_cells
+from bayesdice_ppl.moments import Candidates, count_cells, pad_cells
 from bayesdice_ppl.policies import (
     AlignedPolicies,
     ContinuousPolicy,
@@ -36,19 +37,18 @@ from bayesdice_ppl.policies import (
     align_policies,
     needed_states,
 )
-from bayesdice_ppl.prepared import Gathered, Sampling
 
 MOST_GIBIBYTES = 8.0
 """Most memory that the residual's rows of all candidates may take."""
 
 
-def gather_featured(
+def featured_inputs(
     logs: Logs,
     policies: Mapping[str, Policy | ContinuousPolicy],
     settings: FitSettings,
     rows: UsableRows,
     rng_key: PRNGKeyArray | None,
-) -> Gathered:
+) -> Inputs:
     """Bring logs and candidates onto features other than one-hot.
 
     Parameters
@@ -86,7 +86,9 @@ def gather_featured(
         codes, action_labels = aligned.codes(logs), aligned.actions
         names, source = aligned.names, aligned.source
     pairs = logged_pairs(logs, codes, rows.mask)
-    cells, cell_of_row = count_cells(logs, pairs, rows.mask, gamma, by_episode=settings.by_episode)
+    cells, cell_of_row = count_cells(
+        logs, pairs, rows.mask, gamma, by_episode=settings.form.by_episode
+    )
     cells = pad_cells(cells)
     states = logs.state_labels if logs.vector_states else np.arange(len(logs.state_labels))
     by_code = logs.action_labels if action_labels is None else np.arange(len(action_labels))
@@ -112,7 +114,7 @@ def gather_featured(
         observations = states if logs.vector_states else logs.state_labels
         width = logs.action_labels.shape[1]
         sampled = sample_actions(
-            continuous, observations, used, settings.action_draws, width, key_actions
+            continuous, observations, used, settings.numerics.action_draws, width, key_actions
         )
         sampling = Sampling(feature_map, states, sampled)
         at_state = expect_over_samples(feature_map, states, sampled, at_pair.shape[1])
@@ -128,7 +130,7 @@ def gather_featured(
         acted[pairs.state] = True
         dead |= used & ~acted
     candidates = Candidates(None, np.ones((len(names), basis.shape[1])), kept, at_state)
-    return Gathered(
+    return Inputs(
         logs=logs,
         names=names,
         actions=action_labels,

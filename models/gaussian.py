@@ -1,4 +1,4 @@
-"""Gaussian conditioning in gain form, where the noise may be singular.
+"""Gaussians: conditioning in gain form, where the noise may be singular, and square roots.
 
 The residual is G x + c with noise covariance V. Rows that say nothing (u'G = 0 and u'V = 0) must
 drop out, and rows that hold exactly (u'V = 0, u'G != 0) must bind; a pseudo-inverse of V loses
@@ -15,13 +15,32 @@ from jaxtyping import Array, Float
 
 RELATIVE_TOLERANCE = 1e-12
 """Eigenvalues of the scaled innovation below this share of the largest count as zero."""
-
-
+_ROOT_JITTER = 1e-10
 WIDE = 512
 """Rows from which the innovation is factored by Cholesky: ten times as fast as by eigenvectors."""
 JITTER = 1e-12
 """What is then added to its unit diagonal. A redundant row meets nothing in the spread, so that
 dividing by so little there gives nothing; a row that holds exactly has the prior's spread."""
+
+
+class GaussianPosterior(NamedTuple):
+    """A Gaussian over (weights, value).
+
+    Attributes
+    ----------
+    mean
+        Shape (P + 1,).
+    factor
+        A square root of the covariance, shape (P + 1, L): covariance = factor factor'.
+    """
+
+    mean: Float[Array, " K"]
+    factor: Float[Array, "K L"]
+
+    @property
+    def sd(self) -> Float[Array, " K"]:
+        """Standard deviations, shape (P + 1,)."""
+        return jnp.sqrt(jnp.sum(self.factor**2, axis=-1))
 
 
 class Conditioned(NamedTuple):
@@ -151,3 +170,16 @@ def _unit_solve(unit: Float[Array, "R R"], right: Float[Array, "R L"]) -> Float[
     kept = values > RELATIVE_TOLERANCE * values[-1]
     inverse = jnp.where(kept, 1.0 / jnp.where(kept, values, 1.0), 0.0)
     return (vectors * inverse) @ (vectors.T @ right)
+
+
+def square_root(covariance: Float[Array, "K K"]) -> Float[Array, "K K"]:
+    """A square root of a positive semidefinite matrix, singular ones included."""
+    scale = jnp.sqrt(jnp.maximum(jnp.diagonal(covariance), 0.0))
+    safe = jnp.where(scale > 0.0, scale, 1.0)
+    unit = covariance / safe[:, None] / safe
+    if unit.shape[0] > WIDE:
+        # What has no spread of its own keeps a row of zeros.
+        added = jnp.where(scale > 0.0, _ROOT_JITTER, 1.0)
+        return scale[:, None] * jnp.linalg.cholesky(unit + jnp.diag(added))
+    values, vectors = jnp.linalg.eigh(unit)
+    return scale[:, None] * vectors * jnp.sqrt(jnp.maximum(values, 0.0))

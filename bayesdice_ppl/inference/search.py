@@ -12,9 +12,10 @@ from jaxtyping import Float, PRNGKeyArray
 
 from bayesdice_ppl.errors import SettingsError
 from bayesdice_ppl.inference.achieved import closed_form_bounds
-from bayesdice_ppl.inference.draws import draw
-from bayesdice_ppl.inference.engine import Candidates, Problem, solve
-from bayesdice_ppl.inference.settings import FitSettings
+from bayesdice_ppl.inference.draws import Drawing, draw
+from bayesdice_ppl.inference.engine import Engine, solve
+from bayesdice_ppl.inference.problem import Form, Problem
+from bayesdice_ppl.moments import Candidates
 
 STEPS = 14
 """Halvings of the bracket: to a factor of 1.001 in lambda, far below Monte Carlo error."""
@@ -27,7 +28,9 @@ def search_price(
     candidates: Candidates,
     names: tuple[str, ...],
     keys: tuple[PRNGKeyArray, PRNGKeyArray],
-    settings: FitSettings,
+    form: Form,
+    engine: Engine,
+    drawing: Drawing,
 ) -> Problem:
     """Find the least lambda at which P_q(ell <= epsilon) is at least xi, for every candidate.
 
@@ -41,8 +44,8 @@ def search_price(
         Of the fits and of the draws, the same at each step, so that the probability rises
         smoothly; those of the final fit, so that what was found holds in its draws. Where q is a
         Gaussian and the loss quadratic, nothing is drawn.
-    settings
-        The fit's settings.
+    form, engine, drawing
+        What is fitted, by what, and how it is drawn.
 
     Returns
     -------
@@ -65,25 +68,27 @@ def search_price(
             price._replace(lam=float(one)) for price, one in zip(problem.prices, lam, strict=True)
         )
         priced = problem._replace(constraint=constraint, prices=prices)
-        solution = solve(priced, keys[0], settings)
-        known = closed_form_bounds(priced, solution, settings)
+        solution = solve(priced, keys[0], form, engine, drawing.draws)
+        known = closed_form_bounds(
+            priced, solution, form.constraint.surrogate, linear=form.model.linear
+        )
         if known is not None:
             return priced, known.probability
-        drawn = draw(priced, solution, candidates, keys[1], settings)
+        drawn = draw(priced, solution, candidates, keys[1], form, drawing)
         return priced, np.mean(drawn.loss <= epsilon, axis=0)
 
     _, probability = held(high)
-    if np.any(probability < settings.xi):
+    if np.any(probability < form.constraint.xi):
         worst = int(np.argmin(probability))
         raise SettingsError(
-            f"lam='search', policy {names[worst]!r}: P(ell <= epsilon) reaches "
-            f"{probability[worst]:.3f} and not xi = {settings.xi:g}, however large lambda is; "
-            "give a larger epsilon."
+            f"lam='search', policy {names[worst]!r}: expected a lambda at which P(ell <= epsilon) "
+            f"is at least xi = {form.constraint.xi:g}, found at most {probability[worst]:.3f}. "
+            "Give a larger epsilon."
         )
     for _ in range(STEPS):
         middle = 0.5 * (low + high)
         _, probability = held(middle)
-        enough = probability >= settings.xi
+        enough = probability >= form.constraint.xi
         low, high = np.where(enough, low, middle), np.where(enough, middle, high)
     found, _ = held(high)
     return found
