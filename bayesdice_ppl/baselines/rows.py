@@ -251,24 +251,23 @@ def _feature_rows(
     features: FeatureChoice | None,
     rng_key: PRNGKeyArray | None,
 ) -> FeatureRows:
-    from bayesdice_ppl.featured import gather_featured
-    from bayesdice_ppl.inference import make_settings
-    from bayesdice_ppl.preparation import default_features
+    from bayesdice_ppl.fitting import FitSettings, default_features
+    from bayesdice_ppl.fitting.featured import featured_inputs
 
-    settings = make_settings(
-        gamma=asked.gamma,
+    settings = FitSettings(
+        asked.gamma,
         features=default_features(logs) if features is None else features,
         cluster="transition",
     )
     rows = usable_rows(logs, asked.gamma)
-    gathered = gather_featured(logs, {"policy": policy}, settings, rows, rng_key)
-    at_pair = np.asarray(gathered.cells.pair_features)
-    at_state = np.asarray(gathered.candidates.at_state)
+    inputs = featured_inputs(logs, {"policy": policy}, settings, rows, rng_key)
+    at_pair = np.asarray(inputs.cells.pair_features)
+    at_state = np.asarray(inputs.candidates.at_state)
     reads = _successor(logs.next_state[rows.mask], logs.terminated[rows.mask], asked)
     start, start_count = np.unique(logs.initial_state, return_counts=True)
     return FeatureRows(
         step=Step(
-            pair=gathered.pairs.of_row,
+            pair=inputs.pairs.of_row,
             following=reads.following,
             onward=1.0 - reads.ended,
             ended=reads.ended,

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from jaxtyping import PRNGKeyArray
 
-from bayesdice_ppl.errors import SettingsError
 from bayesdice_ppl.features import FeatureChoice
 from bayesdice_ppl.fitting.choose_features import Alternative, alternatives, choose_features
 from bayesdice_ppl.fitting.layout import lay_out
@@ -21,7 +20,7 @@ from bayesdice_ppl.fitting.settings import (
     FitSettings,
     Numerics,
     flat_settings,
-    moved_setting,
+    refuse_moved,
     with_preset,
 )
 from bayesdice_ppl.fitting.statistics import (
@@ -214,20 +213,3 @@ def fit_flat(
     check_key(rng_key)
     flat.setdefault("features", default_features(logs))
     return fit_settings(logs, policies, [flat_settings(**flat)], rng_key)
-
-
-def refuse_moved(function: str, given: Mapping[str, Any]) -> None:
-    """Refuse names that are no settings, or no longer.
-
-    Raises
-    ------
-    SettingsError
-        A setting has moved into an object; the message says which.
-    TypeError
-        There never was such a setting.
-    """
-    for name in given:
-        place = moved_setting(name)
-        if place is None:
-            raise TypeError(f"{function}() got an unexpected keyword argument {name!r}")
-        raise SettingsError(f"{name}: this setting has moved; write {function}(..., {place}).")

@@ -18,7 +18,7 @@ from bayesdice_ppl.errors import LogsError, SettingsError
 from bayesdice_ppl.features import FeatureChoice, logged_pairs, reach, renormalize
 from bayesdice_ppl.fitting.featured import featured_inputs
 from bayesdice_ppl.fitting.inputs import Inputs, Prepared
-from bayesdice_ppl.fitting.settings import FitSettings, with_preset
+from bayesdice_ppl.fitting.settings import FitSettings, is_setting, refuse_moved, with_preset
 from bayesdice_ppl.inference import prepare as prepare_problem
 from bayesdice_ppl.logs import Logs, UsableRows, usable_rows
 from bayesdice_ppl.moments import Candidates, count_cells, pad_cells
@@ -213,6 +213,7 @@ def prepare(
     LogsError, PoliciesError, SettingsError
         The input cannot be used; the message says where.
     """
+    refuse_moved("prepare", {name: given[name] for name in given if not is_setting(name)})
     chosen = with_preset(given.pop("preset", None), given)
     chosen.setdefault("features", default_features(logs))
     settings = FitSettings(gamma, **chosen)

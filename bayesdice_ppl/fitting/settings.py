@@ -333,7 +333,12 @@ def flat_settings(*, gamma: float, preset: str | None = None, **given: Any) -> F
     return FitSettings(gamma, **with_preset(preset, chosen))
 
 
-def moved_setting(name: str) -> str | None:
+def is_setting(name: str) -> bool:
+    """Whether `FitSettings` has a field of this name."""
+    return name in {each.name for each in fields(FitSettings)}
+
+
+def _moved(name: str) -> str | None:
     """Where a flat setting of `fit` is given now, or None of one that there never was."""
     for group, (kind, names) in _GROUPS.items():
         if name in names:
@@ -343,6 +348,23 @@ def moved_setting(name: str) -> str | None:
         "svi": "inference=bd.inference.Svi(...)",
         "nuts": "inference=bd.inference.Nuts(...)",
     }.get(name)
+
+
+def refuse_moved(function: str, given: Mapping[str, Any]) -> None:
+    """Refuse names that are no settings, or no longer.
+
+    Raises
+    ------
+    SettingsError
+        A setting has moved into an object; the message says which.
+    TypeError
+        There never was such a setting.
+    """
+    for name in given:
+        place = _moved(name)
+        if place is None:
+            raise TypeError(f"{function}() got an unexpected keyword argument {name!r}")
+        raise SettingsError(f"{name}: this setting has moved; write {function}(..., {place}).")
 
 
 def _statistics(given: Any) -> tuple[Statistic, ...]:
