@@ -8,13 +8,13 @@ these numbers are. `docs/architecture.md` shows how to add a model.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from collections.abc import Callable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import jax.numpy as jnp
 import numpyro.distributions as dist
 from jaxtyping import Array, Float
 
-from bayesdice_ppl.constraint import ChanceConstraint
 from bayesdice_ppl.models.coordinates import Coordinates
 from bayesdice_ppl.models.gaussian import GaussianPosterior
 from bayesdice_ppl.moments import VALUE_ROW, Cells, Moments, Prior
@@ -109,12 +109,14 @@ class Ratio(Protocol):
         """
         ...
 
-    def model(self, constraint: ChanceConstraint, **settings: Any) -> None:
-        """The NumPyro model; `bayesdice_ppl.models.model` serves any ratio."""
+    @property
+    def model(self) -> Callable[..., None]:
+        """The NumPyro model, a method; `bayesdice_ppl.models.model` serves any ratio."""
         ...
 
-    def guide(self, constraint: ChanceConstraint, **settings: Any) -> None:
-        """The NumPyro guide; `bayesdice_ppl.models.guide` serves any ratio."""
+    @property
+    def guide(self) -> Callable[..., None]:
+        """The NumPyro guide, a method; `bayesdice_ppl.models.guide` serves any ratio."""
         ...
 
 

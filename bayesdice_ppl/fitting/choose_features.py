@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -153,8 +153,8 @@ def choose_features(
 
 
 def alternatives(
-    features: FeatureChoice | Sequence[FeatureChoice], prior: Prior | Sequence[Prior] | None
-) -> list[tuple[FeatureChoice, Prior | None]]:
+    features: FeatureChoice | Sequence[FeatureChoice], prior: Prior | Sequence[Prior]
+) -> list[tuple[FeatureChoice, Prior]]:
     """All pairs of features and prior, of which each may be given as a list.
 
     Raises
@@ -164,8 +164,8 @@ def alternatives(
     """
     # A choice of features may itself be a tuple with fields.
     several = isinstance(features, list | tuple) and not isinstance(features, FeatureChoice)
-    maps = list(features) if several else [features]
-    priors = list(prior) if isinstance(prior, list | tuple) else [prior]
+    maps: list[Any] = list(features) if several else [features]
+    priors: list[Any] = list(prior) if isinstance(prior, list | tuple) else [prior]
     for name, given in (("features", maps), ("prior", priors)):
         if not given:
             raise SettingsError(f"{name}: expected at least one choice, found an empty list.")

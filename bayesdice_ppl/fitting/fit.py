@@ -33,6 +33,7 @@ from bayesdice_ppl.fitting.statistics import (
 from bayesdice_ppl.inference import draw, search_price, solve, split_key
 from bayesdice_ppl.keys import check_key
 from bayesdice_ppl.logs import Logs
+from bayesdice_ppl.moments import Prior
 from bayesdice_ppl.policies import ContinuousPolicy, Policy
 
 if TYPE_CHECKING:
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
     from bayesdice_ppl.constraint import Constraint
     from bayesdice_ppl.inference import Engine
     from bayesdice_ppl.models import RatioModel
-    from bayesdice_ppl.moments import Prior
     from bayesdice_ppl.statistics import Statistic
 
 
@@ -159,8 +159,8 @@ def fit(
     )
     maps = default_features(logs) if features is None else features
     choices = [
-        FitSettings(gamma, features=chosen, **given, **({} if width is None else {"prior": width}))
-        for chosen, width in alternatives(maps, prior)
+        FitSettings(gamma, **given, features=chosen, prior=width)
+        for chosen, width in alternatives(maps, Prior() if prior is None else prior)
     ]
     return fit_settings(logs, policies, choices, rng_key)
 

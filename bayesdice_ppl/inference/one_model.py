@@ -83,10 +83,10 @@ def one_model_posterior(problem: Problem) -> OneModelPosterior:
     square of the prior's width). Under a narrower one candidates tell of each other's noise; and
     one that is given twice counts its prior twice.
     """
-    _check(problem)
+    ratios, _ = _check(problem)
     with jax.enable_x64(True):
         mean, covariance = _condition(
-            problem.cells, _linear(problem), problem.pilots, by_episode=_by_episode(problem)
+            problem.cells, ratios, problem.pilots, by_episode=_by_episode(problem)
         )
     covariance = np.asarray(covariance)
     n_latent = mean.shape[1]
@@ -116,13 +116,13 @@ def one_model_constraint(problem: Problem) -> ChanceConstraint:
     SettingsError
         The problem has another penalty, another price, or no value constraint.
     """
-    _check(problem)
+    ratios, own = _check(problem)
     with jax.enable_x64(True):
         covariance, penalty = _penalty(
             problem.cells,
-            _linear(problem),
+            ratios,
             problem.pilots,
-            problem.constraint.penalty.rows.ravel(),
+            own.rows.ravel(),
             by_episode=_by_episode(problem),
         )
         n = float(problem.cells.n_transitions)
@@ -206,8 +206,10 @@ def _by_episode(problem: Problem) -> bool:
     return bool(np.any(np.asarray(problem.cells.episode) != 0))
 
 
-def _check(problem: Problem) -> None:
-    """Refuse what the stacked Gaussian is not the posterior of."""
+def _check(problem: Problem) -> tuple[LinearRatio, penalties.Mahalanobis]:
+    """The problem's ratio and penalty; refuse what the stacked Gaussian is not the posterior of."""
+    if not isinstance(problem.ratio, LinearRatio):
+        raise SettingsError("model: the one model of all candidates needs 'linear'.")
     if problem.cells.basis is not None:
         raise SettingsError("features: the one model of all candidates needs one-hot ones.")
     if problem.rewards is not None or problem.constraint.auxiliary is not None:
@@ -234,10 +236,4 @@ def _check(problem: Problem) -> None:
             f"lam: the one model of all candidates is priced at lambda / epsilon = n = {n:g}, "
             f"found {price[off][0]:g}; leave lam out."
         )
-
-
-def _linear(problem: Problem) -> LinearRatio:
-    """The problem's ratio, which has to be the linear one."""
-    if not isinstance(problem.ratio, LinearRatio):
-        raise SettingsError("model: the one model of all candidates needs 'linear'.")
-    return problem.ratio
+    return problem.ratio, penalty
