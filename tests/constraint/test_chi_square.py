@@ -12,22 +12,19 @@ from scipy.integrate import quad
 from scipy.optimize import minimize_scalar
 from scipy.stats import chi2, ncx2, norm
 
-import bayesdice_ppl as bd
-from bayesdice_ppl.constraint import (
-    Huber,
-    Mahalanobis,
+from bayesdice_ppl.constraint.chi_square import (
     QuadraticLoss,
-    Squared,
     bernstein_bound,
     cvar_bound,
     exceedance,
     expected_excess,
+    log_mgf,
     loss_of_gaussian,
-    whitening,
+    mean,
 )
-from bayesdice_ppl.constraint.quadratic_loss import log_mgf, mean
-from bayesdice_ppl.inference import make_settings, solve, split_key
-from bayesdice_ppl.preparation import prepare_fit
+from bayesdice_ppl.constraint.penalties import Huber, Mahalanobis, Squared
+from bayesdice_ppl.fitting import fit_flat
+from bayesdice_ppl.inference import split_key
 
 MIXED = QuadraticLoss(np.array([2.0, 1.1, 0.6, 0.2, 0.05]), np.array([0.3, 0, -1, 2, 0.5]), 0.4)
 
@@ -151,7 +148,7 @@ def random_gaussian(seed):
 @pytest.mark.parametrize("seed", range(12))
 def test_the_law_is_that_of_draws_through_the_penalty(seed):
     center, factor, matrix, offset, penalty = random_gaussian(seed)
-    loss = loss_of_gaussian(center, factor, matrix, offset, whitening(penalty))
+    loss = loss_of_gaussian(center, factor, matrix, offset, penalty.whitening())
     n = 200_000
     normal = np.random.default_rng(seed + 100).normal(size=(n, factor.shape[1]))
     with jax.enable_x64(True):
@@ -320,10 +317,9 @@ def test_a_loss_that_hardly_varies_is_nearly_normal(log_shift):
 
 
 def test_only_quadratic_penalties_have_a_whitening():
-    assert whitening(Huber(np.ones(2), np.array(1.0))) is None
-    np.testing.assert_array_equal(
-        whitening(Squared(np.array([1.0, 0.0]))), [[1.0, 0.0], [0.0, 0.0]]
-    )
+    assert Huber(np.ones(2), np.array(1.0)).whitening() is None
+    squared = Squared(np.array([1.0, 0.0]))
+    np.testing.assert_array_equal(squared.whitening(), [[1.0, 0.0], [0.0, 0.0]])
 
 
 @pytest.mark.parametrize("penalty", ["mahalanobis", "squared"])
@@ -337,19 +333,19 @@ def test_a_fitted_beliefs_monte_carlo_numbers(plain, penalty):
         "draws": 20_000,
     }
     key = jax.random.key(8)
-    belief = bd.fit(logs, policies, rng_key=key, **options)
-    chosen = make_settings(**options)
-    problem = prepare_fit(logs, policies, chosen).problem
-    posterior = solve(problem, split_key(key)[0], chosen).posterior
+    belief = fit_flat(logs, policies, rng_key=key, **options)
+    prepared = plain.prepare(logs, policies, **options)
+    problem = prepared.problem
+    posterior = plain.solve(prepared, split_key(key)[0]).posterior
     found, draws = belief["constant_data"], belief["sample_stats/loss"].values[0]
     for j in range(3):
-        moments, constraint, _ = problem.of(j)
+        ratio, constraint, _ = plain.numpy(problem.of(j))
         loss = loss_of_gaussian(
             posterior.mean[j],
             posterior.factor[j],
-            moments.matrix,
-            moments.offset,
-            whitening(constraint.penalty),
+            ratio.matrix,
+            ratio.moments.offset,
+            constraint.penalty.whitening(),
         )
         epsilon = problem.prices[j].epsilon
         probability = 1.0 - exceedance(loss, epsilon)

@@ -5,9 +5,14 @@ import jax.numpy as jnp
 import pytest
 
 from bayesdice_ppl import penalties
-from bayesdice_ppl.constraint import Huber, Mahalanobis, Power, Squared
+from bayesdice_ppl.constraint.penalties import (
+    Huber,
+    Mahalanobis,
+    Power,
+    Squared,
+    penalty_choice,
+)
 from bayesdice_ppl.errors import SettingsError
-from bayesdice_ppl.penalties import penalty_choice
 
 
 @pytest.mark.parametrize(

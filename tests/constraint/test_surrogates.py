@@ -13,8 +13,8 @@ from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp
 
 from bayesdice_ppl import surrogates
+from bayesdice_ppl.constraint.surrogates import surrogate_choice
 from bayesdice_ppl.errors import SettingsError
-from bayesdice_ppl.surrogates import surrogate_choice
 
 draws = arrays(np.float64, st.integers(1, 40), elements=st.floats(0.0, 20.0, allow_subnormal=False))
 ALL = (surrogates.markov(), surrogates.cvar(), surrogates.bernstein(), surrogates.cdf())
