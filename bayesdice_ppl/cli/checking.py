@@ -32,10 +32,10 @@ def check(
 ) -> None:
     """Validate a log (and candidates) and say what it supports, without fitting."""
     from bayesdice_ppl.console import make_console, show_logs, show_rows
-    from bayesdice_ppl.diagnostics import logged_value, support_warnings
     from bayesdice_ppl.fitting import FitSettings, default_features, prepare_fit
-    from bayesdice_ppl.fitting.support import measure_support
+    from bayesdice_ppl.fitting.support import measure_support, support_warnings
     from bayesdice_ppl.logs import read_logs, usable_rows
+    from bayesdice_ppl.logs.logged_value import logged_value
     from bayesdice_ppl.policies import read_policies
 
     FitSettings(gamma, on_termination=on_termination)  # refused before anything is read

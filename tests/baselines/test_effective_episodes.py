@@ -14,7 +14,7 @@ from bayesdice_ppl.baselines.marginalized import marginalized
 from bayesdice_ppl.baselines.per_trajectory import effective_episodes
 from bayesdice_ppl.baselines.support import warn_of_support
 from bayesdice_ppl.baselines.weights import all_rows
-from bayesdice_ppl.diagnostics.support import ESS_ABSTAIN, ESS_WARN
+from bayesdice_ppl.fitting.support import ESS_ABSTAIN, ESS_WARN
 from tests.baselines.enumerable import (
     CANDIDATE,
     WORLDS,

@@ -13,9 +13,9 @@ from rich.console import Console
 
 from bayesdice_ppl import Logs, read_logs
 from bayesdice_ppl.console import show_logs
-from bayesdice_ppl.diagnostics import logged_value
 from bayesdice_ppl.errors import LogsError
 from bayesdice_ppl.logs import usable_rows
+from bayesdice_ppl.logs.logged_value import logged_value
 
 # Two episodes, interleaved in the table: rows 1, 3, 4 and rows 2, 5.
 EPISODE = ["p", "q", "p", "p", "q"]

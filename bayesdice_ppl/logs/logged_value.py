@@ -1,7 +1,7 @@
-"""What the logs themselves earned: the anchor that every belief can be held against.
+"""What the logs themselves earned: a value that every belief can be compared with.
 
 The logging policy's own value needs no ratio, only returns. It is *not* the mean logged reward,
-which weights late steps like early ones and is another quantity.
+which is another quantity: it weights late steps like early ones.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ class LoggedValue(NamedTuple):
     value, standard_error
         In reward per step.
     tail
-        Discounted weight of what truncated episodes did not get to show, relative to what was
-        seen: the value could move by about this share of the reward's range.
+        Discounted weight beyond the end of truncated episodes, relative to the weight that was
+        logged: the value could move by about this share of the reward's range.
     """
 
     value: float
@@ -41,6 +41,11 @@ def logged_value(logs: Logs, gamma: float, *, restart: bool = True) -> LoggedVal
         Discount in [0, 1]; at 1 the average reward per step.
     restart
         Whether a termination is followed by a fresh start, or by reward 0 for ever.
+
+    Returns
+    -------
+    LoggedValue
+        With its standard error and tail.
 
     Notes
     -----

@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from bayesdice_ppl import Logs
-from bayesdice_ppl.diagnostics import logged_value
+from bayesdice_ppl.logs.logged_value import logged_value
 
 
 def log(episodes):
