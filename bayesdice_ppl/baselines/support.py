@@ -11,18 +11,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayesdice_ppl.belief import SupportWarning
-from bayesdice_ppl.fit_warnings import constant_reward, much_left_out
 from bayesdice_ppl.fitting import FitSettings, prepare_fit
 from bayesdice_ppl.fitting.support import (
     ESS_ABSTAIN,
     ESS_WARN,
     MOVED_ABSTAIN,
     MOVED_WARN,
+    measure_support,
     support_warnings,
 )
 from bayesdice_ppl.fitting.warnings import constant_reward, much_left_out
-from bayesdice_ppl.preparation import prepare_fit
-from bayesdice_ppl.prepared import measure_support
 
 if TYPE_CHECKING:
     from bayesdice_ppl.baselines.estimates import Estimates

@@ -13,6 +13,8 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from bayesdice_ppl.belief import SupportWarning
+from bayesdice_ppl.features import sampling_variance
+from bayesdice_ppl.fitting.inputs import Prepared
 from bayesdice_ppl.moments import Cells
 
 MOVED_WARN, MOVED_ABSTAIN = 0.02, 0.1
