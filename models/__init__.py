@@ -6,7 +6,6 @@ import numpyro
 # before the package itself has run, which asking it for anything makes it do.
 _ = numpyro.__version__
 
-from bayesdice_ppl.models.gaussian_process import model as process_model
 from bayesdice_ppl.models.gradients import StopScore, reverse_gradient
 from bayesdice_ppl.models.joint import model as joint_model
 from bayesdice_ppl.models.linear import (
@@ -27,7 +26,6 @@ __all__ = [
     "guide",
     "joint_model",
     "model",
-    "process_model",
     "ratio_of",
     "reverse_gradient",
     "weight_of",
