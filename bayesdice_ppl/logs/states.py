@@ -1,7 +1,9 @@
-"""Which state followed each row: the next row of the episode, or what the log says itself.
+"""The states of a log as codes, and which state followed each row.
 
-States that are labels are few and shared, so each has one code. Vectors are as good as never met
-twice: each row's observation has a code of its own, and only what is not the next row's is added.
+The next row of the episode gives the next state, unless the log has a column of its own for it.
+Labels are few and recur, so each label has one code. Vectors hardly ever recur, so each row's
+observation has a code of its own. Next observations add codes only where they are not the next
+row's.
 """
 
 from __future__ import annotations
@@ -14,8 +16,7 @@ from jaxtyping import Bool, Float, Int, Shaped
 
 from bayesdice_ppl.errors import LogsError
 from bayesdice_ppl.logs.columns import first_row, read_labels
-from bayesdice_ppl.logs.labels import encode, label_kind, shown, sorted_labels
-from bayesdice_ppl.logs.logs import MISSING
+from bayesdice_ppl.logs.labels import MISSING, encode, label_kind, shown, sorted_labels
 from bayesdice_ppl.logs.vectors import read_vectors
 
 
@@ -35,20 +36,20 @@ class States(NamedTuple):
     next_state: Int[np.ndarray, " n"]
 
 
-def labeled_states(
+def code_states(
     table: pl.DataFrame,
-    state: pl.Series,
+    state: Float[np.ndarray, "n p"] | pl.Series,
     order: Int[np.ndarray, " n"],
     adjacent: Bool[np.ndarray, " n"],
 ) -> States:
-    """Encode states that are labels, and find what followed each.
+    """Give states their codes, and find what followed each.
 
     Parameters
     ----------
     table
-        The table, with or without a column ``next_state``.
+        The table, with or without a column ``next_state`` or ``next_obs``.
     state
-        The labels of its rows.
+        The vectors or the labels of its rows.
     order
         Its rows, grouped by episode.
     adjacent
@@ -57,16 +58,23 @@ def labeled_states(
     Raises
     ------
     LogsError
-        Successors of another kind, or one that contradicts the next row.
+        Next states of another kind or length, or one that contradicts the next row.
     """
+    code = _code_labels if isinstance(state, pl.Series) else _code_vectors
+    return code(table, state, order, adjacent)
+
+
+def _code_labels(
+    table: pl.DataFrame, state: pl.Series, order: np.ndarray, adjacent: np.ndarray
+) -> States:
     columns = [state]
     if "next_state" in table.columns:
         following = read_labels(table, "next_state", nulls=True)
         if following.null_count() < following.len():
             if following.dtype != state.dtype:
                 raise LogsError(
-                    f"column 'next_state' holds {label_kind(following)} and column 'state' "
-                    f"{label_kind(state)}; expected the same kind of label in both."
+                    f"column 'next_state': expected {label_kind(state)}, as in the column "
+                    f"'state', found {label_kind(following)}. Use one kind of label in both."
                 )
             columns.append(following)
     labels = sorted_labels(*columns)
@@ -78,38 +86,18 @@ def labeled_states(
         if broken.any():
             at = first_row(broken)
             raise LogsError(
-                f"row {order[at] + 1}, column 'next_state': {shown(labels[given[at]])}, but the "
-                f"episode's next row ({order[at + 1] + 1}) is in state "
-                f"{shown(labels[successor[at]])}; they must agree."
+                f"row {order[at] + 1}, column 'next_state': expected "
+                f"{shown(labels[successor[at]])}, the state of the episode's next row (row "
+                f"{order[at + 1] + 1}), found {shown(labels[given[at]])}. Correct one of them, or "
+                "start a new episode_id between them."
             )
         successor = np.where(given != MISSING, given, successor)
     return States(labels, code, successor)
 
 
-def vector_states(
-    table: pl.DataFrame,
-    observation: Float[np.ndarray, "n p"],
-    order: Int[np.ndarray, " n"],
-    adjacent: Bool[np.ndarray, " n"],
+def _code_vectors(
+    table: pl.DataFrame, observation: np.ndarray, order: np.ndarray, adjacent: np.ndarray
 ) -> States:
-    """Number the observations, and those after them that are no row's own.
-
-    Parameters
-    ----------
-    table
-        The table, with or without a column ``next_obs``.
-    observation
-        The observations of its rows.
-    order
-        Its rows, grouped by episode.
-    adjacent
-        Whether the next of the grouped rows is the next step of the same episode.
-
-    Raises
-    ------
-    LogsError
-        Next observations of another length, or not of finite numbers.
-    """
     labels = observation[order]
     code = np.arange(len(labels))
     successor = np.where(adjacent, code + 1, MISSING)
