@@ -12,7 +12,7 @@ import xarray as xr
 import bayesdice_ppl as bd
 from bayesdice_ppl.belief import belief_settings, make_belief
 from bayesdice_ppl.errors import BeliefError, OutputError
-from bayesdice_ppl.inference import SviSettings
+from bayesdice_ppl.inference import Svi
 
 KEY = jax.random.key(4)
 NAMES = ["gut", "größer", "третий"]
@@ -29,7 +29,7 @@ def belief(plain):
         gamma=0.0,
         rng_key=KEY,
         draws=500,
-        svi=SviSettings(steps=300),
+        inference=Svi(steps=300),
     )
 
 
@@ -83,8 +83,8 @@ def test_constraint_probability_is_the_share_of_draws_within_epsilon_where_q_is_
         plain.policies(2, 2),
         gamma=0.5,
         rng_key=KEY,
-        link="softplus",
-        svi=bd.inference.SviSettings(windows=1, steps=50),
+        model=bd.models.linear("softplus"),
+        inference=Svi(windows=1, steps=50),
         draws=50,
     )
     loss = belief["sample_stats/loss"].values[0]
