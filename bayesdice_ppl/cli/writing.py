@@ -47,13 +47,13 @@ def fit_belief(
 
     from bayesdice_ppl.belief import annotate
     from bayesdice_ppl.console import make_console
-    from bayesdice_ppl.fitting import fit
+    from bayesdice_ppl.fitting import fit_flat
 
     console = make_console()
     seed = draw_seed(seed)
     console.print(f"Seed {seed}.")
     with make_console(stderr=True).status(f"Fitting {len(policies)} candidates ..."):
-        belief = fit(
+        belief = fit_flat(
             logs,
             policies,
             rng_key=jax.random.key(seed),
@@ -78,9 +78,9 @@ def select_and_write(
     **settings: Any,
 ) -> Selection:
     """Fit, rank and write everything to a folder: all of it or nothing."""
-    from bayesdice_ppl.inference import make_settings
+    from bayesdice_ppl.fitting import flat_settings
 
-    make_settings(**settings)
+    flat_settings(**settings)
     return _rank_and_write(
         logs,
         lambda: fit_belief(logs, policies, seed, include_logged=include_logged, **settings),

@@ -16,9 +16,8 @@ import numpy as np
 
 from bayesdice_ppl.belief import BeliefView, read_statistic
 from bayesdice_ppl.errors import BeliefError
-from bayesdice_ppl.fitting import fit
-from bayesdice_ppl.inference import FitSettings, Normalization, make_settings
-from bayesdice_ppl.inference.settings import affine_multipliers
+from bayesdice_ppl.fitting import FitSettings, fit_flat, flat_settings
+from bayesdice_ppl.inference import Normalization
 from bayesdice_ppl.logs import Logs
 from bayesdice_ppl.policies import ContinuousPolicy, Policy, TabularPolicy, action_frequencies
 
@@ -214,7 +213,7 @@ def _self_check(view: BeliefView, logs: Logs) -> Check:
     earned = view.earned
     if earned is None:
         return check(None, "the belief does not say what the logs earned.")
-    if logs.vector_states or logs.vector_actions or not _is_tabular(view):
+    if logs.vector_states or logs.vector_actions or not _can_refit(view):
         return check(
             None,
             "made for labels with one-hot features only. Fit the logging policy as a candidate, "
@@ -258,11 +257,11 @@ def _against_exact(
 
     if read_statistic(view.belief) != "mean":
         return check(None, "only the mean can be compared. Fit again with inference='exact'.")
-    if not _is_tabular(view):
+    if not _can_refit(view):
         return check(
             None, "the belief does not keep its features. Fit again with inference='exact'."
         )
-    if not affine_multipliers(_settings(view)):
+    if not _settings(view).form.affine_multipliers:
         return check(
             None,
             "this penalty, surrogate or link has no closed form. Compare with inference='nuts'.",
@@ -280,7 +279,7 @@ def _against_exact(
 
 def _kept(view: BeliefView) -> dict[str, Any]:
     """The settings that a fit of other candidates on the same logs shares."""
-    other = ("inference", "svi", "nuts", "draws", "preset", "features", "statistic")
+    other = ("inference", "svi", "nuts", "draws", "preset", "features", "statistic", "model")
     kept = {name: value for name, value in view.settings.items() if name not in other}
     if kept.get("normalization"):
         kept["normalization"] = Normalization(**kept["normalization"])
@@ -288,19 +287,21 @@ def _kept(view: BeliefView) -> dict[str, Any]:
 
 
 def _settings(view: BeliefView) -> FitSettings:
-    return make_settings(**_kept(view))
+    return flat_settings(**_kept(view))
 
 
 def _refit(
     view: BeliefView, logs: Logs, policies: Mapping[str, Policy | ContinuousPolicy]
 ) -> BeliefView:
-    engine = "exact" if affine_multipliers(_settings(view)) else "svi"
+    engine = "exact" if _settings(view).form.affine_multipliers else "svi"
     # The closed form draws nothing at random, and the two draws that `fit` makes are not used.
-    belief = fit(
+    belief = fit_flat(
         logs, policies, rng_key=jax.random.key(0), inference=engine, draws=2, **_kept(view)
     )
     return BeliefView(belief)
 
 
-def _is_tabular(view: BeliefView) -> bool:
-    return bool(view.settings.get("features", "one_hot()") == "one_hot()")
+def _can_refit(view: BeliefView) -> bool:
+    """Whether the belief keeps all of its form: features and model are kept as text alone."""
+    settings = view.settings
+    return settings.get("features", "one_hot()") == "one_hot()" and settings.get("link") is not None
