@@ -20,17 +20,7 @@ from scipy.special import betainc, betaincc, betaincinv
 
 from bayesdice_ppl.baselines.beta_bandit import beta_prior
 from bayesdice_ppl.errors import ScoreError, SettingsError
-from bayesdice_ppl.losses import (
-    Accuracy,
-    Correlation,
-    Kendall,
-    Ndcg,
-    NormalizedRegret,
-    Precision,
-    Regret,
-    Score,
-    Spearman,
-)
+from bayesdice_ppl.scores import Score
 
 METHOD = "bayes_optimal_ranking"
 MOST_RANKINGS = 100_000
@@ -42,7 +32,6 @@ _LEVELS = np.array((1e-12, 1e-6, 1e-3, 0.05, 0.5, 0.95, 1.0 - 1e-3, 1.0 - 1e-6, 
 _ROUNDING = 1e-12
 _NOTHING = 1e-16
 """Probability that does not show beside 1."""
-_RANKED = (Accuracy, Correlation, Kendall, Ndcg, NormalizedRegret, Precision, Spearman)
 
 
 @final
@@ -180,13 +169,13 @@ def expected_losses(
         The probabilities are none.
     """
     target = _probabilities(probabilities)
-    if not score.averaged or not isinstance(score, (*_RANKED, Regret)):
+    if not score.averaged or not score.own_order_is_best:
         raise ScoreError(
             f"{METHOD}: {score.name} is not a mean over the posterior that the order of the arms "
             "settles; expected precision, accuracy, regret, normalized_regret, ndcg, correlation, "
             "spearman or kendall, without a risk."
         )
-    weights = comparison[2:] if isinstance(score, Regret) else comparison[:2]
+    weights = comparison[2:] if score.per_step else comparison[:2]
     return score.losses(np.stack([target, -target]), rankings) @ np.array(weights)
 
 

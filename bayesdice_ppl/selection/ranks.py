@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bayesdice_ppl import ties
+from bayesdice_ppl.scores import ties
 from bayesdice_ppl.selection.reading import read_draws
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def rank_probabilities(belief: "xr.DataTree", statistic: str = "value") -> "xr.D
     Raises
     ------
     BeliefError
-        If the belief lacks draws or names, or a value is not finite.
+        The belief lacks draws or names, or a value is not finite.
     """
     import xarray as xr
 
