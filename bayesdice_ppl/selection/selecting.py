@@ -13,19 +13,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 from jaxtyping import Float
 
+from bayesdice_ppl.belief import (
+    SUPPORT,
+    SupportWarning,
+    read_statistic,
+    read_support,
+    read_values,
+    read_warnings,
+)
 from bayesdice_ppl.checks import whole
 from bayesdice_ppl.errors import ScoreError
 from bayesdice_ppl.scores import Score
 from bayesdice_ppl.selection.certificate import certify, judge
 from bayesdice_ppl.selection.problem import Problem
-from bayesdice_ppl.selection.reading import (
-    SUPPORT_VARIABLES,
-    SupportWarning,
-    read_draws,
-    read_statistic,
-    read_support,
-    read_warnings,
-)
 from bayesdice_ppl.selection.rules import check_choice, check_rules, keep_admissible
 from bayesdice_ppl.selection.selection import Selection
 from bayesdice_ppl.selection.solvers import solve
@@ -104,7 +104,7 @@ def select(
         )
     if max_evaluations is not None:
         max_evaluations = whole("max_evaluations", max_evaluations)
-    draws = read_draws(belief, str(statistic))
+    draws = read_values(belief, str(statistic))
     names, n_policies = draws.names, len(draws.names)
     support_warnings = read_warnings(belief, names)
     support = read_support(belief, names)
@@ -201,7 +201,7 @@ def _notes_on_support(
         )
     unknown = [
         variable
-        for variable in SUPPORT_VARIABLES
+        for variable in SUPPORT
         if any(not math.isfinite(figures.get(variable, math.nan)) for figures in support.values())
     ]
     if unknown:
