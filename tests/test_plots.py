@@ -382,7 +382,7 @@ def test_ks_in_order_and_rules():
     assert line.get_xdata().tolist() == [1, 4]
     assert axes.get_xticks().tolist() == [1, 4]
     assert "p0" not in {name for text in axes.texts for name in text.get_text().split("\n")}
-    with pytest.raises(ScoreError, match="must be called with a k"):
+    with pytest.raises(ScoreError, match="expected a function of k"):
         plots.loss_by_k(belief, scores.precision(2))
 
 

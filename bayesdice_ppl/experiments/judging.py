@@ -14,6 +14,8 @@ from jaxtyping import Float, Int
 
 from bayesdice_ppl import scores
 from bayesdice_ppl.scores import Score
+from bayesdice_ppl.selection.problem import Problem
+from bayesdice_ppl.selection.rules import no_rules
 from bayesdice_ppl.selection.solvers.exhaustive import search
 
 NUMBERS = ("mean", "mean + sd", "mean - sd", "5 % lower bound", "95 % upper bound")
@@ -69,7 +71,8 @@ def aligned(
     preference = by_number(draws.mean(axis=0))
     found = {}
     for score in given:
-        prefix = list(search(draws, score, preference).prefix)
+        problem = Problem(draws, score, no_rules(len(preference))).permuted(preference.tolist())
+        prefix = preference[list(search(problem).prefix)].tolist()
         rest = [one for one in preference.tolist() if one not in prefix]
         found[score.name] = np.array(prefix + rest)
     return found

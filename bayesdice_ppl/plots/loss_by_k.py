@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayesdice_ppl.belief import BeliefView
-from bayesdice_ppl.losses import Score
+from bayesdice_ppl.scores import Score
 from bayesdice_ppl.selection.by_k import loss_by_k as table_by_k
 
 if TYPE_CHECKING:

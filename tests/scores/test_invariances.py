@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.losses import literal
+from tests.scores import literal
 
 RELATIVE = ["normalized_regret", "ndcg", *literal.WHOLE, "precision", "accuracy"]
 MOST = {"correlation": 2.0, "spearman": 2.0, "kendall": 2.0}

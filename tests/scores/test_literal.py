@@ -10,8 +10,8 @@ from scipy import stats
 
 from bayesdice_ppl import risk, scores
 from bayesdice_ppl.errors import ScoreError
-from bayesdice_ppl.losses import Pairwise, Sorting, evaluate
-from tests.losses import literal
+from bayesdice_ppl.scores.forms import Pairwise, Sorting
+from tests.scores import literal
 
 RISKS = [None, risk.mean(), risk.cvar(0.3)]
 
@@ -43,7 +43,7 @@ def test_an_objective_is_the_risk_of_the_literal_losses(word, data):
     expected = literal.losses(word, k, rows, rankings)
     for kind in RISKS:
         score = literal.make(word, k, len(rows[0]), kind)
-        found = score.objective(np.array(rows))(rankings[:, : score.depth(len(rows[0]))])
+        found = literal.objective(score, np.array(rows))(rankings[:, : score.depth(len(rows[0]))])
         if score.averaged:
             assert kind in (None, risk.mean())
             risks = [math.fsum(row) / len(row) for row in expected]
@@ -63,12 +63,12 @@ def test_fewer_than_k_policies(word, data):
     expected = literal.losses(word, k, rows, few)
     np.testing.assert_allclose(score.losses(values, few, fewer=True), expected, atol=1e-12)
     means = np.mean(expected, axis=1)
-    np.testing.assert_allclose(score.objective(values)(few), means, atol=1e-12)
+    np.testing.assert_allclose(literal.objective(score, values)(few), means, atol=1e-12)
     averse = literal.make(word, k, values.shape[1], risk.cvar(0.3))
     worst = [literal.cvar(0.3, row) for row in expected]
-    np.testing.assert_allclose(averse.objective(values)(few), worst, atol=1e-12)
+    np.testing.assert_allclose(literal.objective(averse, values)(few), worst, atol=1e-12)
     if places < k:
-        with pytest.raises(ScoreError, match="takes rankings"):
+        with pytest.raises(ScoreError, match="expected rankings"):
             score.losses(values, few)
 
 
@@ -76,12 +76,12 @@ def test_fewer_than_k_policies(word, data):
 def test_fewer_than_the_depth_is_refused_where_it_means_nothing(word):
     score, rankings = literal.make(word, 3, 3), np.array([[0, 1]])
     assert not score.partial
-    with pytest.raises(ScoreError, match="takes rankings"):
+    with pytest.raises(ScoreError, match="expected rankings"):
         score.losses(np.arange(6.0).reshape(2, 3), rankings, fewer=True)
 
 
 def test_nothing_listed_is_refused():
-    with pytest.raises(ScoreError, match="takes rankings"):
+    with pytest.raises(ScoreError, match="expected rankings"):
         scores.regret(2).losses(np.ones((2, 3)), np.zeros((1, 0), int), fewer=True)
 
 
@@ -95,12 +95,12 @@ def test_the_form_of_the_mean_loss_is_the_mean_of_the_losses(word, k, ties):
     mean = score.losses(values, rankings).mean(axis=1)
     assert np.ptp(mean) > 0.01 or (k == 7 and not score.ordered)
     rankings = rankings[:, : score.depth(7)]
-    np.testing.assert_allclose(score.objective(values)(rankings), mean, atol=1e-12)
-    form = score.structure(values)
-    assert (form is None) == (word == "custom" or (word == "correlation" and k < 7))
+    np.testing.assert_allclose(literal.objective(score, values)(rankings), mean, atol=1e-12)
+    form = literal.form(score, values)
+    assert (form is None) == (word == "custom")
     if form is None:
         return
-    np.testing.assert_allclose(evaluate(form, rankings), mean, atol=1e-12)
+    np.testing.assert_allclose(form.losses(rankings), mean, atol=1e-12)
     if isinstance(form, Sorting):
         assert form.merit.shape == (7,)
         assert form.weight.shape == (score.depth(7),)
@@ -116,11 +116,13 @@ def test_losses_of_many_rankings_are_those_of_each_alone(word, monkeypatch):
     for kind in RISKS:
         score = literal.make(word, 3, 6, kind)
         rows = rankings[:, : score.depth(6)]
-        alone = np.concatenate([score.objective(values)(row[None]) for row in rows])
-        np.testing.assert_allclose(score.objective(values)(rows), alone, rtol=0, atol=1e-14)
-        for module in ("score", "correlation", "structure"):
-            monkeypatch.setattr(f"bayesdice_ppl.losses.{module}.CHUNK", 100)
-        in_parts = score.objective(values)(rows)
+        alone = np.concatenate([literal.objective(score, values)(row[None]) for row in rows])
+        np.testing.assert_allclose(
+            literal.objective(score, values)(rows), alone, rtol=0, atol=1e-14
+        )
+        for module in ("score", "rank_correlations", "forms"):
+            monkeypatch.setattr(f"bayesdice_ppl.scores.{module}.CHUNK", 100)
+        in_parts = literal.objective(score, values)(rows)
         monkeypatch.undo()
         np.testing.assert_allclose(in_parts, alone, rtol=0, atol=1e-14)
 
@@ -133,7 +135,7 @@ def test_no_rankings_have_no_losses(word, ties):
         score = literal.make(word, 2, 4, kind)
         none = np.zeros((0, score.depth(4)), int)
         assert score.losses(values, none).shape == (0, 6)
-        assert score.objective(values)(none).shape == (0,)
+        assert literal.objective(score, values)(none).shape == (0,)
 
 
 @settings(max_examples=60, deadline=None)

@@ -5,8 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from bayesdice_ppl import risk, scores
-from tests.losses import literal
+from bayesdice_ppl import scores
+from tests.scores import literal
 
 
 def compiled(score, values):
@@ -74,17 +74,6 @@ def test_ties_across_place_k_are_added_up():
     expected = score.losses(values, rankings)
     np.testing.assert_allclose(compiled(score, values)(rankings), expected, rtol=0, atol=1e-12)
     np.testing.assert_allclose(expected[:, 2], 1, atol=1e-12)
-
-
-@pytest.mark.parametrize("alpha", [0.05, 0.1, 0.3, 1.0])
-def test_a_risk_is_the_same(alpha):
-    losses = np.random.default_rng(5).normal(size=(7, 30))
-    of = jax.jit(lambda losses: risk.cvar(alpha).of(losses, jnp))
-    mean = jax.jit(lambda losses: risk.mean().of(losses, jnp))
-    with jax.enable_x64(True):
-        found, average = np.asarray(of(losses)), np.asarray(mean(losses))
-    np.testing.assert_allclose(found, risk.cvar(alpha).of(losses), rtol=0, atol=1e-12)
-    np.testing.assert_allclose(average, losses.mean(axis=1), rtol=0, atol=1e-12)
 
 
 def test_a_callable_is_traced_once_and_sees_the_whole_ranking():

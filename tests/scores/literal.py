@@ -9,6 +9,8 @@ import numpy as np
 from hypothesis import strategies as st
 
 from bayesdice_ppl import scores
+from bayesdice_ppl.selection.problem import Problem
+from bayesdice_ppl.selection.rules import no_rules
 
 WORDS = [
     "precision",
@@ -47,6 +49,16 @@ def make(word, k, n, risk=None):
     if word == "custom":
         return scores.custom(halved(k), depth=k, higher_is_better=True, risk=risk)
     return getattr(scores, word)(k, risk=risk)
+
+
+def form(score, values):
+    """The form of the mean loss."""
+    return score.form(score.digest(values))
+
+
+def objective(score, values):
+    """What a search minimizes."""
+    return Problem(values, score, no_rules(values.shape[1])).objective
 
 
 def halved(k):

@@ -1,13 +1,14 @@
-"""Scores by numbers worked by hand, and what they refuse; tests/losses has the rest."""
+"""Scores by numbers worked by hand, and what they refuse."""
 
 import math
 
 import numpy as np
 import pytest
 
-from bayesdice_ppl import scores, ties
-from bayesdice_ppl.errors import ScoreError
-from tests.losses import literal
+from bayesdice_ppl import scores
+from bayesdice_ppl.errors import ScoreError, SettingsError
+from bayesdice_ppl.scores import ties
+from tests.scores import literal
 
 MAKERS = {
     word: getattr(scores, word)
@@ -133,22 +134,22 @@ def test_depth_name_and_order():
 @pytest.mark.parametrize("make", [*MAKERS.values(), lambda k: scores.safe_improvement("a", k=k)])
 @pytest.mark.parametrize("k", [0, -1, 1.0, True, "2", None, np.bool_(1), np.nan])
 def test_bad_k_is_refused_at_once(make, k):
-    with pytest.raises(ScoreError, match="k of"):
+    with pytest.raises(SettingsError, match="k: expected a whole number of at least"):
         make(k)
 
 
 def test_k_beyond_the_candidates_and_correlation_of_one():
     for make in MAKERS.values():
-        with pytest.raises(ScoreError, match="needs at least 4 candidates, got 3"):
+        with pytest.raises(ScoreError, match="expected at least 4 candidates, found 3"):
             make(4).check(3)
         make(np.int64(3)).check(3)
-    with pytest.raises(ScoreError, match="at least 2"):
+    with pytest.raises(SettingsError, match="at least 2"):
         scores.correlation(1)
 
 
 def test_a_single_candidate_has_no_rank_correlation():
     for score in (scores.spearman(), scores.kendall()):
-        with pytest.raises(ScoreError, match="needs at least 2 candidates, got 1"):
+        with pytest.raises(ScoreError, match="expected at least 2 candidates, found 1"):
             loss(score, [1.0], [0])
         score.check(2)
 

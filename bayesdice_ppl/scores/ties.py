@@ -1,8 +1,8 @@
-"""True places of the policies in every draw, with ties shared out exactly.
+"""True places of the policies in every draw, with ties averaged exactly.
 
 Two policies can have the very same value in a draw: identical candidates do so in all of them.
-Every ordering of tied values is then taken as equally likely, and the functions here carry that
-average through in closed form. Only *exactly* equal values are tied; nothing is jittered.
+Then every order of the tied policies is equally likely. The functions here average over these
+orders in closed form. Only *exactly* equal values are tied; nothing is jittered.
 """
 
 from itertools import combinations
@@ -11,11 +11,14 @@ from typing import NamedTuple, final
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
+from scipy.stats import rankdata
 
 from bayesdice_ppl.errors import ScoreError
 
-# More rows than this, and the tie-breaks of a few draws would outweigh all the other draws.
+# With more rows than this, the tie-breaks of a few draws would outweigh all the other draws.
 MAX_TOP_SETS = 1_000_000
+# Values that are ranked at a time: half a megabyte.
+_PART = 1 << 16
 
 
 @final
@@ -41,9 +44,9 @@ class Places(NamedTuple):
 class TopSets(NamedTuple):
     """Every set of policies that can be the true top k, draw by draw.
 
-    A draw without a tie across place k has one row; one in which b policies are tied for the
+    A draw without a tie across place k has one row. A draw in which b policies are tied for the
     last c places has all C(b, c) rows. Given the set, tied policies take their places in every
-    order with the same probability, so what is needed of the order is each one's mean place.
+    order with the same probability, so each one's mean place is all that matters of the order.
 
     Attributes
     ----------
@@ -52,7 +55,7 @@ class TopSets(NamedTuple):
     weight : Float[ndarray, "E"]
         Probability of the set within its draw; the rows of a draw sum to 1.
     member : Bool[ndarray, "E N"]
-        Who is in the set.
+        Which policies are in the set.
     place : Float[ndarray, "E N"]
         Mean true place (1..k) of the members, given the set; 0 for the others.
     """
@@ -77,26 +80,12 @@ def places(values: Float[np.ndarray, "M N"]) -> Places:
         Tie blocks, each array of shape (M, N).
     """
     n_draws, n_policies = values.shape
-    # Which of two tied policies comes first does not matter: their block is the same.
-    order = np.argsort(-values, axis=1)
-    ranked = np.take_along_axis(values, order, axis=1)
-    position = np.broadcast_to(np.arange(n_policies), (n_draws, n_policies))
-    same = ranked[:, 1:] == ranked[:, :-1]
-    if same.any():
-        starts = np.ones((n_draws, n_policies), bool)
-        starts[:, 1:] = ~same
-        ends = np.ones((n_draws, n_policies), bool)
-        ends[:, :-1] = starts[:, 1:]
-        first = np.maximum.accumulate(np.where(starts, position, 0), axis=1)
-        backwards = np.where(ends, position, n_policies)[:, ::-1]
-        last = np.minimum.accumulate(backwards, axis=1)[:, ::-1]
-        size = np.empty_like(order)
-        np.put_along_axis(size, order, last - first + 1, axis=1)
-    else:
-        first, size = position, np.ones_like(order)
-    block = Places(np.empty_like(order), size)
-    np.put_along_axis(block.first, order, first, axis=1)
-    return block
+    # In parts that stay in the cache, which is faster than all draws at once.
+    parts = np.array_split(-values, 1 + values.size // _PART)
+    ranks = np.concatenate([rankdata(part, method="min", axis=1) for part in parts])
+    first = ranks.astype(np.intp) - 1
+    block = np.arange(n_draws)[:, None] * n_policies + first
+    return Places(first, np.bincount(block.ravel(), minlength=block.size)[block])
 
 
 def expected_places(block: Places) -> Float[np.ndarray, "M N"]:
@@ -114,7 +103,7 @@ def place_shares(block: Places) -> Float[np.ndarray, "N N"]:
     n_draws, n_policies = block.first.shape
     row = np.arange(n_policies) * (n_policies + 1)
     share = (1.0 / block.size).ravel()
-    # Blocks are runs of places: add 1 / size where a run starts, take it off where it has ended.
+    # Blocks are runs of places: add 1 / size where a run starts, subtract it behind its end.
     length = n_policies * (n_policies + 1)
     begins = np.bincount((row + block.first).ravel(), share, length)
     ends = np.bincount((row + block.first + block.size).ravel(), share, length)
@@ -135,12 +124,12 @@ def top_sets(block: Places, k: int) -> TopSets:
     Returns
     -------
     TopSets
-        At least one row per draw.
+        At least one row per draw, the draws in order.
 
     Raises
     ------
     ScoreError
-        If so many policies are tied around place k that there are more than `MAX_TOP_SETS` sets.
+        So many policies are tied around place k that there are more than `MAX_TOP_SETS` sets.
     """
     settled = block.first + block.size <= k
     tied = (block.first < k) & ~settled
@@ -151,9 +140,9 @@ def top_sets(block: Places, k: int) -> TopSets:
     if sum(counts) > max(MAX_TOP_SETS, len(slots)):
         most = int(n_tied.max())
         raise ScoreError(
-            f"up to {most} policies are tied around place {k} in some draws: {sum(counts):,} "
-            f"possible top-{k} sets are more than the {MAX_TOP_SETS:,} that can be averaged over. "
-            "Leave out all but one of the candidates that are identical, or choose another k."
+            f"up to {most} policies are tied around place {k} in some draws: expected at most "
+            f"{MAX_TOP_SETS:,} possible top-{k} sets to average over, found {sum(counts):,}. Leave "
+            "out all but one of the candidates that are identical, or choose another k."
         )
     settled_place = np.where(settled, expected_places(block), 0.0)
     parts = []
@@ -171,4 +160,6 @@ def top_sets(block: Places, k: int) -> TopSets:
         # They fill the places k - c + 1, ..., k.
         np.put_along_axis(place, chosen, k - (c - 1) / 2, axis=1)
         parts.append(TopSets(row, np.full(len(row), 1.0 / n_sets), member, place))
-    return TopSets(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
+    rows = TopSets(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
+    order = np.argsort(rows.draw, kind="stable")
+    return TopSets(*(array[order] for array in rows))
