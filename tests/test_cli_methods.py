@@ -10,7 +10,7 @@ import pytest
 
 import bayesdice_ppl as bd
 from bayesdice_ppl import cli
-from bayesdice_ppl.baselines.entries import METHODS
+from bayesdice_ppl.baselines.registry import METHODS
 
 QUICK = {
     "fqe_mlp": ["--set", "refits=4", "--set", "steps=5", "--set", "width=8"],
@@ -189,7 +189,7 @@ def test_a_candidate_that_the_log_says_nothing_of_is_warned_about(tmp_path, monk
     )
     assert code == 3, out.err
     said = " ".join(out.out.split())
-    assert "Warning: [b]new[/b]: reaches states in which the log has none of its actions" in said
+    assert "Warning: [b]new[/b]: reaches states in which none of its actions were logged" in said
     assert "Warning: known" not in said
     assert "this is no recommendation" in said
     ranking = json.loads((tmp_path / "out" / "ranking.json").read_text())
@@ -298,7 +298,7 @@ def test_settings_are_read_as_what_the_method_takes(files, tmp_path, monkeypatch
         (["--method", "lstdq", "--set", "renormalize=1"], ["expected true or false"]),
         (["--method", "fqe_mlp", "--set", "steps=2.5"], ["steps: expected a whole number"]),
         (["--method", "wis:hoeffding", "--set", "reward_range=1"], ["two numbers with a comma"]),
-        (["--method", "wis:student", "--set", "resamples=500"], ["no effect", "wis:bca has"]),
+        (["--method", "wis:student", "--set", "resamples=500"], ["no effect", "wis:bca uses it"]),
         (["--method", "lstdq_bootstrap", "--set", "resamples=500"], ["did you mean draws?"]),
         (["--method", "wis", "--draws", "50"], ["it has none at all"]),
         (["--method", "lstdq", "--set", "features=x"], ["features is an object", "Python"]),

@@ -72,7 +72,7 @@ def methods(
     import polars as pl
 
     from bayesdice_ppl.baselines import catalog, make
-    from bayesdice_ppl.baselines.registry import conditions_of, describe_needs, settings_of
+    from bayesdice_ppl.baselines.registry import conditions_of, settings_of
     from bayesdice_ppl.console import make_console, show_methods, show_rows
 
     console = make_console()
@@ -84,7 +84,7 @@ def methods(
     base = method.short.partition(":")[0]
     known = catalog().filter(pl.col("name") == base).row(0, named=True)
     console.print(known["description"], markup=False)
-    needs = describe_needs(method.needs) or "transitions alone"
+    needs = str(method.needs) or "transitions alone"
     console.print(f"Needs: {needs}. Gives: {method.gives}.")
     if not settings:
         console.print("It has no settings.")
