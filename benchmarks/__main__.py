@@ -1,7 +1,7 @@
 """Redo the tables: ``python -m benchmarks [TABLE]``.
 
-A table is one of speed, simulation, worlds, calibration, skewness, price, garnet, taxi, statistics,
-wide, selection and alignment, or all of them.
+A table is one of speed, start_up, simulation, worlds, calibration, skewness, price, garnet, taxi,
+statistics, wide, selection and alignment, or all of them.
 ``python -m benchmarks reacher`` finds Reacher's true values anew, which takes half an hour and is
 not part of ``all``.
 """
@@ -17,6 +17,7 @@ from benchmarks.tables import RESULTS
 
 TABLES = (
     "speed",
+    "start_up",
     "simulation",
     "worlds",
     "calibration",

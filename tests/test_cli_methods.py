@@ -189,7 +189,7 @@ def test_a_candidate_that_the_log_says_nothing_of_is_warned_about(tmp_path, monk
     )
     assert code == 3, out.err
     said = " ".join(out.out.split())
-    assert "Warning: [b]new[/b]: reaches states in which the log has none of its actions" in said
+    assert "Warning: [b]new[/b]: reaches states in which none of its actions were logged" in said
     assert "Warning: known" not in said
     assert "this is no recommendation" in said
     ranking = json.loads((tmp_path / "out" / "ranking.json").read_text())

@@ -122,9 +122,24 @@ class Estimates:
         SettingsError
             The method gives no draws.
         """
-        from bayesdice_ppl.baselines.beliefs import lay_out_draws
+        from bayesdice_ppl.baselines.support import support_of
+        from bayesdice_ppl.belief import make_belief, provenance
 
-        return lay_out_draws(self)
+        if not self.has_draws:
+            raise SettingsError(
+                f"{self.method.short} gives no draws, and so no belief. Use order(by='value')."
+            )
+        restart = self.on_termination == "restart"
+        figures, attributes = support_of(self)
+        return make_belief(
+            np.column_stack([np.asarray(each.draws) for each in self.estimates]),
+            self.names,
+            method=self.method.short,
+            settings=self.settings,
+            **provenance(self.logs, gamma=self.gamma, restart=restart, rng_key=self.rng_key),
+            **figures,
+            **attributes,
+        )
 
     @cached_property
     def support_warnings(self) -> tuple[str, ...]:

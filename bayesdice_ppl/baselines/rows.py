@@ -12,6 +12,8 @@ import numpy as np
 from jaxtyping import Bool, Float, Int, PRNGKeyArray
 
 from bayesdice_ppl.features.maps import FeatureChoice
+from bayesdice_ppl.fitting import FitSettings, default_features
+from bayesdice_ppl.fitting.featured import featured_inputs
 from bayesdice_ppl.logs import Logs, usable_rows
 from bayesdice_ppl.policies import ContinuousPolicy, Policy, align_policies
 
@@ -199,21 +201,17 @@ def feature_rows(
 
     See `bayesdice_ppl.baselines.interface.Query.rows`.
     """
-    from bayesdice_ppl.featured import gather_featured
-    from bayesdice_ppl.inference import make_settings
-    from bayesdice_ppl.preparation import default_features
-
-    settings = make_settings(
-        gamma=gamma,
+    settings = FitSettings(
+        gamma,
         features=default_features(logs) if features is None else features,
         cluster="transition",
     )
     used = usable_rows(logs, gamma)
-    gathered = gather_featured(logs, {"policy": policy}, settings, used, rng_key)
+    inputs = featured_inputs(logs, {"policy": policy}, settings, used, rng_key)
     following, ended = _successor(logs, used.mask, gamma)
     start, start_count = np.unique(logs.initial_state, return_counts=True)
     step = Step(
-        pair=gathered.pairs.of_row,
+        pair=inputs.pairs.of_row,
         following=following,
         onward=1.0 - ended,
         ended=ended,
@@ -224,8 +222,8 @@ def feature_rows(
         gamma=gamma,
         restart=restart,
     )
-    at_pair = np.asarray(gathered.cells.pair_features)
-    at_state = np.asarray(gathered.candidates.at_state)[0]
+    at_pair = np.asarray(inputs.cells.pair_features)
+    at_state = np.asarray(inputs.candidates.at_state)[0]
     for array in (*step[:8], at_pair, at_state):
         array.flags.writeable = False
     return FeatureRows(step, at_pair, at_state)

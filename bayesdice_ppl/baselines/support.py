@@ -13,19 +13,18 @@ import numpy as np
 
 from bayesdice_ppl.baselines.interface import Baseline, Estimate
 from bayesdice_ppl.belief import SupportWarning
-from bayesdice_ppl.diagnostics.support import (
+from bayesdice_ppl.fitting import FitSettings, prepare_fit
+from bayesdice_ppl.fitting.support import (
     ESS_ABSTAIN,
     ESS_WARN,
     MOVED_ABSTAIN,
     MOVED_WARN,
+    measure_support,
     support_warnings,
 )
-from bayesdice_ppl.fit_warnings import constant_reward, much_left_out
-from bayesdice_ppl.inference import make_settings
+from bayesdice_ppl.fitting.warnings import constant_reward, much_left_out
 from bayesdice_ppl.logs import Logs
 from bayesdice_ppl.policies import ContinuousPolicy, Policy
-from bayesdice_ppl.preparation import prepare_fit
-from bayesdice_ppl.prepared import measure_support
 
 
 class Answered(Protocol):
@@ -129,9 +128,9 @@ def few_episodes(found: Answered) -> tuple[SupportWarning, ...]:
 
 
 def _measured(found: Answered) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    settings = make_settings(gamma=found.gamma, on_termination=found.on_termination)
+    settings = FitSettings(found.gamma, on_termination=found.on_termination)
     prepared = prepare_fit(found.logs, found.policies, settings)
-    support = measure_support(prepared)
+    inputs, support = prepared.inputs, measure_support(prepared)
     # Each method has its own assumption about unlogged actions, and not that of `fit`.
     unmoved = support._replace(moved_mass=np.zeros(len(found.names)))
     warnings = [
@@ -146,14 +145,14 @@ def _measured(found: Answered) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
             if moved > MOVED_WARN
         ),
         *support_warnings(found.names, unmoved),
-        *constant_reward(found.names, found.logs, prepared),
-        *much_left_out(found.names, found.logs, prepared),
+        *constant_reward(inputs),
+        *much_left_out(inputs),
     ]
     return support._asdict(), {
-        "rows_left_out": prepared.rows.left_out,
-        "steps_left_out": list(prepared.rows.steps),
-        "action_space": prepared.gathered.action_source,
-        "n_actions": 0 if prepared.actions is None else len(prepared.actions),
+        "rows_left_out": inputs.rows.left_out,
+        "steps_left_out": list(inputs.rows.steps),
+        "action_space": inputs.action_source,
+        "n_actions": 0 if inputs.actions is None else len(inputs.actions),
         "support_warnings": [warning._asdict() for warning in warnings],
     }
 

@@ -32,19 +32,16 @@ def check(
 ) -> None:
     """Validate a log (and candidates) and say what it supports, without fitting."""
     from bayesdice_ppl.console import make_console, show_logs, show_rows
-    from bayesdice_ppl.diagnostics import logged_value, support_warnings
-    from bayesdice_ppl.inference import make_settings
+    from bayesdice_ppl.fitting import FitSettings, default_features, prepare_fit
+    from bayesdice_ppl.fitting.support import measure_support, support_warnings
     from bayesdice_ppl.logs import read_logs, usable_rows
+    from bayesdice_ppl.logs.logged_value import logged_value
     from bayesdice_ppl.policies import read_policies
-    from bayesdice_ppl.preparation import default_features, prepare_fit
-    from bayesdice_ppl.prepared import measure_support
 
-    make_settings(gamma=gamma, on_termination=on_termination)  # refused before anything is read
+    FitSettings(gamma, on_termination=on_termination)  # refused before anything is read
     console = make_console()
     loaded = read_logs(logs, columns=parse_columns(columns), actions=parse_actions(actions))
-    settings = make_settings(
-        gamma=gamma, on_termination=on_termination, features=default_features(loaded)
-    )
+    settings = FitSettings(gamma, on_termination=on_termination, features=default_features(loaded))
     show_logs(console, loaded)
     rows = usable_rows(loaded, gamma)
     console.print(
@@ -70,7 +67,7 @@ def check(
     with console.status(f"Holding {len(candidates)} candidates against the log ..."):
         prepared = prepare_fit(loaded, candidates, settings)
         support = measure_support(prepared)
-    names = prepared.names
+    names = prepared.inputs.names
     headings = [
         "policy",
         "unlogged steps",

@@ -45,21 +45,22 @@ def fit_belief(
     """Fit BayesDICE's belief with the seed that is given, or with one that is drawn and printed."""
     import jax
 
+    from bayesdice_ppl.belief import annotate
     from bayesdice_ppl.console import make_console
-    from bayesdice_ppl.fitting import fit
+    from bayesdice_ppl.fitting import fit_flat
 
     console = make_console()
     seed = draw_seed(seed)
     console.print(f"Seed {seed}.")
     with make_console(stderr=True).status(f"Fitting {len(policies)} candidates ..."):
-        belief = fit(
+        belief = fit_flat(
             logs,
             policies,
             rng_key=jax.random.key(seed),
             include_logged=include_logged,
             **settings,
         )
-    belief.attrs["seed"] = seed
+    annotate(belief, seed=seed)
     return belief
 
 
@@ -77,9 +78,9 @@ def select_and_write(
     **settings: Any,
 ) -> Selection:
     """Fit, rank and write everything to a folder: all of it or nothing."""
-    from bayesdice_ppl.inference import make_settings
+    from bayesdice_ppl.fitting import flat_settings
 
-    make_settings(**settings)
+    flat_settings(**settings)
     return _rank_and_write(
         logs,
         lambda: fit_belief(logs, policies, seed, include_logged=include_logged, **settings),
@@ -105,11 +106,12 @@ def draw_and_write(
     **question: Any,
 ) -> Selection:
     """Take a belief from another method's draws, rank and write as `select_and_write` does."""
+    from bayesdice_ppl.belief import annotate
 
     def draw() -> DataTree:
         found, used = _estimate(method, logs, policies, seed, **question)
         belief = found.belief()
-        belief.attrs["seed"] = used
+        annotate(belief, seed=used)
         return belief
 
     return _rank_and_write(
@@ -135,10 +137,10 @@ def estimate_and_write(
     the files by `thin`. Returns whether the log bears the order: False where there is one of them.
     """
     from bayesdice_ppl import plots
-    from bayesdice_ppl.baselines.beliefs import versions
     from bayesdice_ppl.baselines.support import warn_of_support
+    from bayesdice_ppl.belief import package_versions
     from bayesdice_ppl.console import make_console, show_estimates, show_logs
-    from bayesdice_ppl.diagnostics import logged_value
+    from bayesdice_ppl.logs.logged_value import logged_value
     from bayesdice_ppl.outputs import write_json
 
     console = make_console()
@@ -162,7 +164,7 @@ def estimate_and_write(
             "support_warnings": warnings,
             "source": source,
             "settings": found.settings,
-            "versions": versions(),
+            "versions": package_versions(),
             "seed": used,
         }
         write_json(content, scratch / RANKING_FILE)
@@ -194,23 +196,22 @@ def ranking_content(
     selection: Selection, belief: DataTree, source: dict[str, str]
 ) -> dict[str, Any]:
     """A ranking with what it was made from, as JSON can hold it."""
-    from bayesdice_ppl.belief import belief_settings, read_json
+    from bayesdice_ppl.belief import BeliefView
 
-    attrs = belief.attrs
-    method = {"method": attrs["method"]} if "method" in attrs else {}
+    view = BeliefView(belief)
     return {
         **selection.to_dict(),
-        **method,
+        **({"method": view.method} if view.method else {}),
         "source": source,
-        "settings": belief_settings(belief),
-        "versions": read_json(belief, "versions"),
-        "seed": int(attrs["seed"]) if str(attrs.get("seed", "")).isdigit() else None,
+        "settings": view.settings,
+        "versions": view.versions,
+        "seed": view.seed,
     }
 
 
 def _rank_and_write(
     logs: Logs,
-    make_belief: Callable[[], DataTree],
+    believe: Callable[[], DataTree],
     score: Score,
     output: Path,
     *,
@@ -218,7 +219,7 @@ def _rank_and_write(
     source: dict[str, str],
     launch: dict[str, Any] | None,
 ) -> Selection:
-    from bayesdice_ppl.belief import save_belief
+    from bayesdice_ppl.belief import BeliefView, save_belief
     from bayesdice_ppl.console import make_console, show_fit, show_logs, show_selection
     from bayesdice_ppl.outputs import write_json
     from bayesdice_ppl.selection import select as select_ranking
@@ -228,10 +229,10 @@ def _rank_and_write(
     console = make_console()
     with _results(output, overwrite=overwrite) as scratch:
         show_logs(console, logs)
-        belief = make_belief()
+        belief = believe()
         show_fit(console, belief)
-        if "method" in belief.attrs:
-            console.print(f"The belief is of --method {belief.attrs['method']}, not BayesDICE's.")
+        if method := BeliefView(belief).method:
+            console.print(f"The belief is of --method {method}, not BayesDICE's.")
         selection = select_ranking(belief, score, **(launch or {}))
         save_belief(belief, scratch / BELIEF_FILE)
         write_json(ranking_content(selection, belief, source), scratch / RANKING_FILE)

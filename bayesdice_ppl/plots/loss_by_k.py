@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bayesdice_ppl.belief import BeliefView
 from bayesdice_ppl.losses import Score
-from bayesdice_ppl.plots.forest import method_of
 from bayesdice_ppl.selection.by_k import loss_by_k as table_by_k
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def loss_by_k(
     axes.set_ylabel(
         _loss_label(make_score(int(k[0])), table["score"][0], int(k[0])), fontsize=_FONT
     )
-    caption = "; ".join(filter(None, (method_of(belief), CAPTION)))
+    caption = "; ".join(filter(None, (BeliefView(belief).method, CAPTION)))
     axes.set_title(caption, loc="left", fontsize=_SMALL_FONT, color="0.35", parse_math=False)
     axes.tick_params(labelsize=_FONT - 1)
     launches = table["launch"].to_list()

@@ -13,7 +13,7 @@ from bayesdice_ppl.baselines.weighting.doubly_robust import doubly_robust
 from bayesdice_ppl.baselines.weighting.importance_sampling import importance_sampling
 from bayesdice_ppl.baselines.weighting.marginalized import marginalized
 from bayesdice_ppl.baselines.weighting.weights import all_rows, effective_episodes
-from bayesdice_ppl.diagnostics.support import ESS_ABSTAIN, ESS_WARN
+from bayesdice_ppl.fitting.support import ESS_ABSTAIN, ESS_WARN
 from tests.baselines.enumerable import (
     CANDIDATE,
     WORLDS,
