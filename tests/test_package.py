@@ -83,7 +83,6 @@ def test_no_module_imports_a_later_one():
         "simulation",
         "datasets",
         "experiments",
-        "console",
         "cli",
     ]
     # `diagnose` refits the logging policy, so it reaches forward inside a function; nothing at the

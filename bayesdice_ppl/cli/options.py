@@ -1,291 +1,179 @@
-"""What the command line takes: options with their help, and texts that become values."""
+"""Turn a dataclass of settings into options of the command line, so that a default stands once.
+
+A command takes dataclasses as parameters, and `with_options` gives it one option for each field.
+The field says the type and the default, and the class's docstring says the help. A user's own
+classes need know nothing of this: an option that is not typed is not handed on, and the dataclass
+fills in its default.
+"""
 
 from __future__ import annotations
 
+import dataclasses
+import inspect
 import re
+from collections.abc import Callable, Iterable
+from copy import copy
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from types import NoneType, UnionType
+from typing import Annotated, Any, NamedTuple, Union, final, get_args, get_origin, get_type_hints
 
 import typer
+from typer.models import ArgumentInfo, OptionInfo
 
-from bayesdice_ppl.errors import SettingsError
-
-if TYPE_CHECKING:
-    from bayesdice_ppl.risk import Risk
-    from bayesdice_ppl.scores import Score
-
-MAX_SEED = 2**32 - 1
-SCORES = ("regret", "normalized_regret", "precision", "accuracy", "correlation", "ndcg")
-WHOLE_RANKING = ("spearman", "kendall")
-SAFE = "safe_improvement"
-
-LogsArgument = Annotated[Path, typer.Argument(help="Logged transitions, CSV or Parquet.")]
-PoliciesOption = Annotated[
-    Path, typer.Option("--policies", "-p", help="Candidates: policy, state, action, prob.")
-]
-ColumnsOption = Annotated[
-    str | None,
-    typer.Option(help="Our columns = yours, e.g. action=item_id,state=position,reward=click."),
-]
-ActionsOption = Annotated[
-    str | None,
-    typer.Option(help="The action space, e.g. 0,1,2; by default the candidates' actions."),
-]
-GammaOption = Annotated[
-    float, typer.Option(help="Discount in [0, 1]: 0 is a bandit, 1 the average reward.")
-]
-SeedOption = Annotated[
-    int | None,
-    typer.Option(min=0, max=MAX_SEED, help="Seed; a fresh one is drawn and printed if missing."),
-]
-ScoreOption = Annotated[
-    str,
-    typer.Option(
-        help=f"What to be good at: {', '.join((*SCORES, *WHOLE_RANKING))}; or {SAFE}: better than "
-        "--baseline, and worse with a probability below --xi."
-    ),
-]
-RiskOption = Annotated[
-    str | None,
-    typer.Option(help="mean, or cvar(0.1): judge by the worst tenth of the belief's draws."),
-]
-BaselineOption = Annotated[
-    str | None,
-    typer.Option(help=f"For {SAFE}: a candidate, or logged, the policy that logged."),
-]
-XiOption = Annotated[
-    float | None, typer.Option(help=f"For {SAFE}: most probability of being worse (0.05).")
-]
-CostsOption = Annotated[
-    str | None,
-    typer.Option(help="What each launch costs: a=3,b=1.5, or a table policy, cost (CSV, Parquet)."),
-]
-BudgetOption = Annotated[float | None, typer.Option(help="What all launches may cost together.")]
-IncludeOption = Annotated[
-    str | None, typer.Option("--must-include", help="Candidates that have to go live: a,b.")
-]
-ExcludeOption = Annotated[
-    str | None, typer.Option("--must-exclude", help="Candidates that must not go live: a,b.")
-]
-LoggedOption = Annotated[
-    bool,
-    typer.Option("--include-logged", help="Add the policy that logged, named logged."),
-]
-TopOption = Annotated[int, typer.Option("-k", "--top", help="How many can go live.")]
-FolderOption = Annotated[Path, typer.Option("-o", "--output", help="Folder for the results.")]
-OverwriteOption = Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")]
-InferenceOption = Annotated[str, typer.Option(help="svi, exact (its closed form), or nuts.")]
-PenaltyOption = Annotated[
-    str | None,
-    typer.Option(help="mahalanobis (calibrated), squared (the paper's), power(p), huber(c)."),
-]
-SurrogateOption = Annotated[
-    str | None, typer.Option(help="markov (calibrated), cvar, bernstein or cdf; cvar(t), ...")
-]
-LinkOption = Annotated[
-    str | None, typer.Option(help="identity, or softplus (ratios are never negative).")
-]
-TerminationOption = Annotated[
-    str, typer.Option(help="After a termination: restart, or absorb (reward 0 for ever).")
-]
-ClusterOption = Annotated[str, typer.Option(help="Independent unit: transition or episode.")]
-JointOption = Annotated[
-    bool | None,
-    typer.Option("--joint/--independent", help="Whether values move together.", show_default=False),
-]
-SmallSampleOption = Annotated[
-    bool | None,
-    typer.Option(
-        "--small-sample/--no-small-sample", help="Widen for rare pairs.", show_default=False
-    ),
-]
-StatisticOption = Annotated[
-    str | None,
-    typer.Option(
-        help="What a value is: mean, cvar(0.1), quantile(0.1), variance, mean_variance(0.5) of "
-        "the reward of a step; of several, between commas, the first."
-    ),
-]
-PresetOption = Annotated[str | None, typer.Option(help="paper: the paper's own form.")]
-DrawsOption = Annotated[int, typer.Option(min=2, max=1_000_000, help="Number of posterior draws.")]
+_READABLE = (str, int, float, bool, Path)
+"""Types that Typer reads. Anything else is read as a text, which the dataclass reads further."""
 
 
-def make_score(
-    name: str,
-    k: int,
-    *,
-    risk: str | None = None,
-    baseline: str | None = None,
-    xi: float | None = None,
-) -> Score:
-    """A built-in score by name.
+@final
+class Only:
+    """The fields of a dataclass that a command offers: ``Annotated[Settings, Only("lam", "xi")]``.
 
-    Raises
-    ------
-    SettingsError
-        There is no such score, or an option does not belong to it.
+    The other fields keep their defaults.
     """
-    from bayesdice_ppl import scores
 
-    name = name.replace("-", "_")
-    if name not in (*SCORES, *WHOLE_RANKING, SAFE):
-        known = ", ".join((*SCORES, *WHOLE_RANKING, SAFE))
-        raise SettingsError(f"--score: expected one of {known}, found {name!r}.")
-    if name != SAFE and not (baseline is None and xi is None):
-        raise SettingsError(f"--baseline and --xi belong to --score {SAFE}, found {name!r}.")
-    judged = parse_risk(risk)
-    if name == SAFE:
-        if baseline is None:
-            raise SettingsError(f"--score {SAFE} needs --baseline: a candidate's name, or logged.")
-        return scores.safe_improvement(baseline, xi=0.05 if xi is None else xi, k=k, risk=judged)
-    score: Score = (
-        getattr(scores, name)(risk=judged)
-        if name in WHOLE_RANKING
-        else getattr(scores, name)(k, risk=judged)
-    )
-    return score
+    def __init__(self, *names: str) -> None:
+        self.names = names
 
 
-def parse_risk(text: str | None) -> Risk:
-    """A risk from ``mean`` or ``cvar(0.1)``.
+def with_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command one option for each field of the dataclasses that it takes.
 
-    Raises
-    ------
-    SettingsError
-        It is neither.
+    Parameters
+    ----------
+    command
+        A function whose parameters are dataclasses, or anything that Typer reads. A dataclass that
+        may be None is None unless one of its options is typed.
+
+    Returns
+    -------
+    callable
+        What ``app.command()`` takes. It builds the dataclasses and calls ``command``.
     """
-    from bayesdice_ppl import risk
+    hints = get_type_hints(command, include_extras=True)
+    groups: dict[str, _Group] = {}
+    parameters = [_parameter("context", typer.Context)]
+    for parameter in inspect.signature(command).parameters.values():
+        name, kind = parameter.name, hints[parameter.name]
+        group = _read_group(kind)
+        if group is not None:
+            groups[name] = group
+            parameters += [_option(group, field) for field in group.fields]
+        elif name != "context":
+            parameters.append(_parameter(name, kind, parameter.default))
 
-    if text is None or text == "mean":
-        return risk.mean()
-    match = re.fullmatch(r"cvar\(\s*([0-9.eE+-]+)\s*\)", text.strip())
-    try:
-        alpha = float(match.group(1)) if match else None
-    except ValueError:
-        alpha = None
-    if alpha is None:
-        raise SettingsError(f"--risk: expected mean or cvar(0.1), found {text!r}.")
-    return risk.cvar(alpha)
+    @wraps(command)
+    def spelled_out(context: typer.Context, **given: Any) -> None:
+        made = {}
+        for name, group in groups.items():
+            options = {field.name: given.pop(field.name) for field in group.fields}
+            typed = {field: options[field] for field in typed_options(context, options)}
+            made[name] = group.kind(**typed) if typed or not group.optional else None
+        if "context" in hints:
+            made["context"] = context
+        command(**made, **given)
+
+    spelled_out.__annotations__ = {each.name: each.annotation for each in parameters}
+    spelled_out.__dict__.pop("__wrapped__")
+    spelled_out.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    return spelled_out
 
 
-def make_launch(
-    costs: str | None, budget: float | None, must_include: str | None, must_exclude: str | None
-) -> dict[str, Any]:
-    """What `bayesdice_ppl.select` takes of the rules of a launch.
-
-    Raises
-    ------
-    SettingsError
-        A text or a table cannot be read.
-    """
+def typed_options(context: typer.Context, names: Iterable[str]) -> dict[str, str]:
+    """Which of these options were typed, each with the name that it is written by."""
+    written = {each.name: max(each.opts, key=len) for each in context.command.params}
+    sources = {name: context.get_parameter_source(name) for name in names}
     return {
-        "costs": None if costs is None else parse_costs(costs),
-        "budget": budget,
-        "must_include": _names(must_include, "--must-include"),
-        "must_exclude": _names(must_exclude, "--must-exclude"),
+        name: written[name]
+        for name, source in sources.items()
+        if source is not None and not source.name.startswith("DEFAULT")
     }
 
 
-def _names(text: str | None, option: str) -> list[str]:
-    if text is None:
-        return []
-    names = [name.strip() for name in text.split(",")]
-    if not all(names):
-        raise SettingsError(f"{option}: expected names between commas, found {text!r}.")
-    return names
+def field_names(kind: type) -> tuple[str, ...]:
+    """Names of the options that a dataclass becomes."""
+    return tuple(field.name for field in dataclasses.fields(kind))
 
 
-def parse_costs(text: str) -> dict[str, float]:
-    """Costs from ``a=3,b=1.5``, or from a table with the columns policy and cost.
+class _Group(NamedTuple):
+    """A dataclass among a command's parameters."""
 
-    Raises
-    ------
-    SettingsError
-        An entry is no pair, a cost is no number, or a name is given twice.
-    """
-    if text.lower().endswith((".csv", ".parquet")):
-        pairs = _cost_table(Path(text))
-    else:
-        pairs = []
-        for entry in text.split(","):
-            name, equals, cost = (part.strip() for part in entry.rpartition("="))
-            if not (name and equals and cost):
-                raise SettingsError(f"--costs: expected name=cost,name=cost, found {entry!r}.")
-            pairs.append((name, cost))
-    costs: dict[str, float] = {}
-    for name, cost in pairs:
-        if name in costs:
-            raise SettingsError(f"--costs: {name!r} is given twice.")
-        try:
-            costs[name] = float(cost)
-        except (TypeError, ValueError):
-            raise SettingsError(
-                f"--costs: the cost of {name!r} must be a number, found {cost!r}."
-            ) from None
-    return costs
+    kind: type
+    optional: bool
+    names: tuple[str, ...] | None
+
+    @property
+    def fields(self) -> list[dataclasses.Field[Any]]:
+        every = dataclasses.fields(self.kind)
+        return [field for field in every if self.names is None or field.name in self.names]
 
 
-def _cost_table(path: Path) -> list[tuple[str, Any]]:
-    import polars as pl
-
-    try:
-        table = (
-            pl.read_csv(path, schema_overrides={"policy": pl.String})  # 01 is a name, not 1
-            if path.suffix.lower() == ".csv"
-            else pl.read_parquet(path)
-        )
-    except (OSError, pl.exceptions.PolarsError) as cause:
-        raise SettingsError(f"--costs: {path} cannot be read: {cause}") from cause
-    missing = {"policy", "cost"} - set(table.columns)
-    if missing:
-        raise SettingsError(
-            f"--costs: {path} needs the columns policy and cost, found {', '.join(table.columns)}."
-        )
-    return [(str(name), cost) for name, cost in table.select("policy", "cost").iter_rows()]
+def _read_group(kind: Any) -> _Group | None:
+    """The dataclass that a parameter is annotated with, if it is one."""
+    names = None
+    if get_origin(kind) is Annotated:
+        kind, *others = get_args(kind)
+        names = next((other.names for other in others if isinstance(other, Only)), None)
+    bare, optional = _without_none(kind)
+    return _Group(bare, optional, names) if dataclasses.is_dataclass(bare) else None
 
 
-def parse_columns(text: str | None) -> dict[str, str] | None:
-    """Column mapping from ``action=item_id,state=position``.
-
-    Raises
-    ------
-    SettingsError
-        An entry is no pair, or a name is given twice.
-    """
-    if text is None:
-        return None
-    mapping: dict[str, str] = {}
-    for entry in text.split(","):
-        ours, equals, theirs = (part.strip() for part in entry.partition("="))
-        if not (ours and equals and theirs):
-            raise SettingsError(
-                f"--columns: expected ours=yours,ours=yours (action=item_id), found {entry!r}."
-            )
-        if ours in mapping:
-            raise SettingsError(f"--columns: {ours!r} is given twice.")
-        mapping[ours] = theirs
-    return mapping
-
-
-def parse_actions(text: str | None) -> list[Any] | None:
-    """Action space from ``0,1,2`` (integers if all of them are) or ``buy,hold,sell``.
-
-    Raises
-    ------
-    SettingsError
-        An entry is empty.
-    """
-    if text is None:
-        return None
-    labels = [label.strip() for label in text.split(",")]
-    if not all(labels):
-        raise SettingsError(f"--actions: expected labels between commas, found {text!r}.")
-    try:
-        return [int(label) for label in labels]
-    except ValueError:
-        return labels
+def _option(group: _Group, field: dataclasses.Field[Any]) -> inspect.Parameter:
+    """A field as Typer's parameter."""
+    kind: Any = get_type_hints(group.kind, include_extras=True)[field.name]
+    info: OptionInfo | ArgumentInfo = typer.Option()
+    if get_origin(kind) is Annotated:
+        kind, *others = get_args(kind)
+        info = next((i for i in others if isinstance(i, OptionInfo | ArgumentInfo)), info)
+    readable, optional = _without_none(kind)
+    if not (readable in _READABLE or get_origin(readable) is list):
+        kind = str | None if optional else str
+    required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+    default = field.default if isinstance(field.default, _READABLE) else None
+    info = copy(info)
+    info.help = field_help(group.kind).get(field.name, "")
+    if isinstance(info, OptionInfo):
+        info.rich_help_panel = _heading(group.kind)
+    if default is None or default is False:
+        info.show_default = False
+    empty = inspect.Parameter.empty
+    return _parameter(field.name, Annotated[kind, info], empty if required else default)
 
 
-def parse_statistics(text: str | None) -> list[str] | None:
-    """Statistics from ``cvar(0.1),mean``, or None."""
-    return None if text is None else [part.strip() for part in text.split(",")]
+def field_help(kind: type) -> dict[str, str]:
+    """What the NumPy docstrings of a dataclass and its bases say of each field, in one line."""
+    entries: dict[str, list[str]] = {}
+    for base in reversed(kind.__mro__):
+        names: list[str] = []
+        for line in _attributes(base):
+            if line and not line.startswith(" "):
+                names = [name.strip() for name in line.partition(" : ")[0].split(",")]
+                entries |= {name: [] for name in names}
+            for name in names if line.startswith(" ") else ():
+                entries[name].append(line.strip())
+    return {name: " ".join(lines).replace("`", "") for name, lines in entries.items()}
+
+
+def _attributes(kind: type) -> list[str]:
+    """The lines of a docstring under the heading Attributes, or Parameters."""
+    doc = inspect.cleandoc(kind.__doc__ or "")
+    _, *parts = re.split(r"^(\w[\w ]*)\n-{3,}$", doc, flags=re.MULTILINE)
+    sections = dict(zip(parts[::2], parts[1::2], strict=True))
+    return (sections.get("Attributes") or sections.get("Parameters") or "").splitlines()
+
+
+def _heading(kind: type) -> str:
+    """The first line of a docstring, without its full stop."""
+    return inspect.cleandoc(kind.__doc__ or "").partition("\n")[0].rstrip(".")
+
+
+def _without_none(kind: Any) -> tuple[Any, bool]:
+    """A type, or what is left of a union of types without None, and whether None was in it."""
+    if get_origin(kind) not in (Union, UnionType):
+        return kind, False
+    others = [each for each in get_args(kind) if each is not NoneType]
+    return (others[0] if len(others) == 1 else kind), len(others) < len(get_args(kind))
+
+
+def _parameter(name: str, kind: Any, default: Any = inspect.Parameter.empty) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)

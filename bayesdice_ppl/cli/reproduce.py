@@ -3,75 +3,118 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, final
 
 import typer
 
 from bayesdice_ppl.cli.app import app
-from bayesdice_ppl.cli.options import MAX_SEED
+from bayesdice_ppl.cli.console import make_console
+from bayesdice_ppl.cli.groups import MAX_SEED
+from bayesdice_ppl.cli.options import with_options
 
 if TYPE_CHECKING:
-    from bayesdice_ppl.experiments import Progress, Written
+    from bayesdice_ppl.experiments import Experiment, Progress, Written
 
 INTERRUPTED = 130
 
 
+@final
+@dataclass(frozen=True, kw_only=True)
+class Choices:
+    """Size of the experiment.
+
+    Attributes
+    ----------
+    quick
+        A few small cells, in minutes.
+    marginal
+        With ci: compare with marginalized importance sampling.
+    worlds
+        Worlds, such as bandit,frozenlake. Default: all.
+    trials
+        Trials of each cell. Default: as many as the experiment has.
+    seed
+        Random seed.
+    """
+
+    quick: Annotated[bool, typer.Option("--quick")] = False
+    marginal: Annotated[bool, typer.Option("--marginal")] = False
+    worlds: str | None = None
+    trials: Annotated[int | None, typer.Option(min=2)] = None
+    seed: Annotated[int, typer.Option(min=0, max=MAX_SEED)] = 0
+
+    @property
+    def _worlds(self) -> list[str] | None:
+        names = None if self.worlds is None else self.worlds.split(",")
+        return None if names is None else [name.strip() for name in names if name.strip()]
+
+    def make(self, name: str) -> Experiment:
+        """Make the experiment."""
+        from bayesdice_ppl.experiments import make_experiment
+
+        return make_experiment(
+            name,
+            quick=self.quick,
+            marginal=self.marginal,
+            worlds=self._worlds,
+            trials=self.trials,
+        )
+
+    def command(self, name: str) -> str:
+        """The command that makes the run again."""
+        words = ["bayesdice", "reproduce", name]
+        words += ["--quick"] * self.quick + ["--marginal"] * self.marginal
+        words += ["--worlds", ",".join(self._worlds)] if self._worlds else []
+        words += ["--trials", str(self.trials)] if self.trials else []
+        words += ["--seed", str(self.seed)] if self.seed else []
+        return " ".join([*words, "-o", "DIR"])
+
+
 @app.command()
+@with_options
 def reproduce(
     name: Annotated[str, typer.Argument(help="ci, ablation or selection.")],
     output: Annotated[
-        Path, typer.Option("-o", "--output", help="Folder; one of an earlier run is gone on with.")
+        Path,
+        typer.Option("-o", "--output", help="Folder. A run that was interrupted there is resumed."),
     ],
-    quick: Annotated[bool, typer.Option("--quick", help="A few small cells, in minutes.")] = False,
-    marginal: Annotated[
-        bool,
-        typer.Option("--marginal", help="ci: against marginalized importance sampling."),
-    ] = False,
-    worlds: Annotated[
-        str | None,
-        typer.Option(help="Which worlds, such as bandit,frozenlake; all if left out."),
-    ] = None,
-    trials: Annotated[
-        int | None, typer.Option(min=2, help="Trials of each cell; the usual number if left out.")
-    ] = None,
-    seed: Annotated[int, typer.Option(min=0, max=MAX_SEED, help="Seed.")] = 0,
+    choices: Choices,
     workers: Annotated[
-        int | None, typer.Option(min=1, help="Processes; as many as there are cores if left out.")
+        int | None, typer.Option(min=1, help="Number of processes. Default: one for each core.")
     ] = None,
 ) -> None:
-    """Rerun one of the paper's experiments: writes rows, a summary, a table and a figure."""
-    from bayesdice_ppl.console import make_console
-    from bayesdice_ppl.experiments import make_experiment
+    """Rerun one of the paper's experiments. Writes rows, a summary, a table and a figure."""
     from bayesdice_ppl.experiments import reproduce as rerun
     from bayesdice_ppl.experiments.running import begin_run
 
-    chosen = None if worlds is None else [one.strip() for one in worlds.split(",") if one.strip()]
-    experiment = make_experiment(name, quick=quick, marginal=marginal, worlds=chosen, trials=trials)
+    experiment = choices.make(name)
     n_workers = workers or _cores()
     os.environ.setdefault("MPLBACKEND", "Agg")
-    # Before anything is said: a folder of another run is refused.
-    begin_run(experiment, output, seed)
+    # Before anything is shown: a folder of another run is refused.
+    begin_run(experiment, output, choices.seed)
     console = make_console()
     n_trials = sum(cell.n_trials for cell in experiment.cells)
     console.print(
-        f"{experiment.name}: {n_trials:,} trials in {len(experiment.cells)} cells, seed {seed}, "
-        f"{n_workers} processes."
+        f"{experiment.name}: {n_trials:,} trials in {len(experiment.cells)} cells, seed "
+        f"{choices.seed}, {n_workers} processes."
     )
-    command = _command(name, quick, marginal, chosen, trials, seed)
     try:
         with _Bar() as report:
             written = rerun(
                 experiment,
                 output,
-                seed=seed,
+                seed=choices.seed,
                 workers=n_workers,
-                command=command,
+                command=choices.command(name),
                 on_progress=report,
             )
     except KeyboardInterrupt:
         console.print(
-            f"\nInterrupted. The same command goes on from {output}.", markup=False, soft_wrap=True
+            f"\nInterrupted. The same command resumes the run in {output}.",
+            markup=False,
+            soft_wrap=True,
         )
         raise typer.Exit(INTERRUPTED) from None
     _show(written, output)
@@ -82,23 +125,6 @@ def _cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
-
-
-def _command(
-    name: str,
-    quick: bool,
-    marginal: bool,
-    worlds: list[str] | None,
-    trials: int | None,
-    seed: int,
-) -> str:
-    """The command that makes the run again, for its table."""
-    words = ["bayesdice", "reproduce", name]
-    words += ["--quick"] * quick + ["--marginal"] * marginal
-    words += [] if worlds is None else ["--worlds", ",".join(worlds)]
-    words += [] if trials is None else ["--trials", str(trials)]
-    words += [] if seed == 0 else ["--seed", str(seed)]
-    return " ".join([*words, "-o", "DIR"])
 
 
 class _Bar:
@@ -113,8 +139,6 @@ class _Bar:
             TimeElapsedColumn,
             TimeRemainingColumn,
         )
-
-        from bayesdice_ppl.console import make_console
 
         self._progress = Progress(
             TextColumn("{task.description}"),
@@ -131,7 +155,7 @@ class _Bar:
 
     def __call__(self, progress: Progress) -> None:
         if not self._progress.console.is_terminal and progress.cell != self._cell:
-            # In a file a bar is nothing to look at: a line for each cell that is begun.
+            # A bar is no use in a file: write a line for each cell instead.
             self._progress.console.print(
                 f"{progress.done:,} of {progress.total:,} trials: {progress.cell}", markup=False
             )
@@ -148,10 +172,8 @@ class _Bar:
 
 
 def _show(written: Written, folder: Path) -> None:
-    """Print the remarks, and where everything is."""
+    """Print the findings, and where the files are."""
     from rich.markdown import Markdown
-
-    from bayesdice_ppl.console import make_console
 
     console = make_console()
     said = [block for block in written.markdown.split("\n\n") if block.startswith("**")]

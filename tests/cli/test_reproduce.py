@@ -3,7 +3,7 @@ import time
 import polars as pl
 import pytest
 
-from bayesdice_ppl.cli import reproducing
+from bayesdice_ppl.cli import reproduce
 from bayesdice_ppl.cli.app import main
 from bayesdice_ppl.experiments import NAMES
 
@@ -70,8 +70,8 @@ def test_an_interruption_says_how_to_go_on(tmp_path, monkeypatch, capsys):
 
     monkeypatch.setattr("bayesdice_ppl.experiments.reproduce", interrupted)
     folder = tmp_path / "out"
-    assert run("ci", "--quick", "-o", folder, monkeypatch=monkeypatch) == reproducing.INTERRUPTED
-    assert "The same command goes on" in capsys.readouterr().out
+    assert run("ci", "--quick", "-o", folder, monkeypatch=monkeypatch) == reproduce.INTERRUPTED
+    assert "The same command resumes the run" in capsys.readouterr().out
 
 
 @pytest.mark.slow
