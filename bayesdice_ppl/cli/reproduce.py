@@ -87,7 +87,7 @@ def reproduce(
 ) -> None:
     """Rerun one of the paper's experiments. Writes rows, a summary, a table and a figure."""
     from bayesdice_ppl.experiments import reproduce as rerun
-    from bayesdice_ppl.experiments.running import begin_run
+    from bayesdice_ppl.experiments.run import begin_run
 
     experiment = choices.make(name)
     n_workers = workers or _cores()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import polars as pl
 
-from bayesdice_ppl.experiments.cells import Cell, Trial
+from bayesdice_ppl.experiments.trials import Cell, Trial
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -16,8 +16,8 @@ from jaxtyping import Float
 from bayesdice_ppl import baselines
 from bayesdice_ppl.baselines.intervals import INTERVALS, central
 from bayesdice_ppl.experiments.believing import draw_values
-from bayesdice_ppl.experiments.cells import Trial
 from bayesdice_ppl.experiments.methods import BANDITS, BAYESDICE, LABELS, SMALL, Method
+from bayesdice_ppl.experiments.trials import Trial
 
 DRAWS = 4_000
 """Draws of BayesDICE's belief, and of the others' on small worlds."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bayesdice_ppl import baselines
-from bayesdice_ppl.experiments.cells import PRIOR_BANDIT, Trial
+from bayesdice_ppl.experiments.trials import PRIOR_BANDIT, Trial
 
 BAYESDICE = "BayesDICE"
 BANDITS = ("bandit", PRIOR_BANDIT)

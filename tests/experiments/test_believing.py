@@ -7,7 +7,7 @@ import scipy.stats
 
 import bayesdice_ppl as bd
 from bayesdice_ppl.experiments.believing import draw_values
-from bayesdice_ppl.experiments.cells import Cell, deal
+from bayesdice_ppl.experiments.trials import Cell, deal
 from bayesdice_ppl.experiments.value_beliefs import ValueBelief, draw_belief, pad, value_belief
 from bayesdice_ppl.inference import make_settings
 from bayesdice_ppl.preparation import gather

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import polars as pl
 
-from bayesdice_ppl.experiments.cells import Cell
 from bayesdice_ppl.experiments.experiment import PLACE
+from bayesdice_ppl.experiments.trials import Cell
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -192,7 +192,7 @@ class RuleComparison(ABC):
 
     @property
     def schema(self) -> dict[str, Any]:
-        """Columns of `rows`, as `bayesdice_ppl.experiments.judging.loss_rows` fills them."""
+        """Columns of `rows`, as `bayesdice_ppl.experiments.ranking_rules.loss_rows` fills them."""
         return {"score": pl.String, "k": pl.Int64, "rule": pl.String, "loss": pl.Float64}
 
     def summarize(self, frame: pl.DataFrame) -> pl.DataFrame:

@@ -16,10 +16,10 @@ from typing import Any, NamedTuple, final
 import polars as pl
 
 from bayesdice_ppl.errors import BayesDiceError, OutputError, SettingsError
-from bayesdice_ppl.experiments.cells import Cell, deal
 from bayesdice_ppl.experiments.experiment import Experiment
 from bayesdice_ppl.experiments.processes import run_in_processes
 from bayesdice_ppl.experiments.tables import as_markdown, package_versions, provenance
+from bayesdice_ppl.experiments.trials import Cell, deal
 from bayesdice_ppl.outputs import staged_file, write_json
 
 RUN_FILE, PARTS = "run.json", "parts"
