@@ -68,7 +68,7 @@ def staged_folder(folder: Path, *, overwrite: bool) -> Iterator[Path]:
     try:
         scratch = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=home))
     except OSError as cause:
-        raise OutputError(f"{folder}: cannot be written: {cause.strerror}") from cause
+        raise OutputError(f"{folder}: cannot be written: {cause.strerror}.") from cause
     try:
         yield scratch
         try:
@@ -76,7 +76,7 @@ def staged_folder(folder: Path, *, overwrite: bool) -> Iterator[Path]:
             for path in sorted(scratch.iterdir()):
                 os.replace(path, folder / path.name)
         except OSError as cause:
-            raise OutputError(f"{folder}: cannot be written: {cause.strerror or cause}") from cause
+            raise OutputError(f"{folder}: cannot be written: {cause.strerror or cause}.") from cause
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
 
@@ -97,7 +97,7 @@ def staged_file(path: str | os.PathLike[str]) -> Iterator[Path]:
         yield scratch
         os.replace(scratch, target)
     except OSError as cause:
-        raise OutputError(f"{target}: cannot be written: {cause.strerror or cause}") from cause
+        raise OutputError(f"{target}: cannot be written: {cause.strerror or cause}.") from cause
     finally:
         with suppress(OSError):
             scratch.unlink(missing_ok=True)

@@ -8,8 +8,8 @@ from typing import Any, final
 import numpy as np
 from jaxtyping import Float
 
+from bayesdice_ppl.envs.checks import check_share
 from bayesdice_ppl.envs.reacher import reacher_action
-from bayesdice_ppl.envs.reference import check_alpha
 from bayesdice_ppl.policies import GaussianPolicy
 
 CART_POLE_GAINS = (0.09226, 0.15893, 1.0, 0.27453)
@@ -41,7 +41,7 @@ class CartPolePolicy:
     __slots__ = ("alpha",)
 
     def __init__(self, alpha: float) -> None:
-        check_alpha(alpha)
+        check_share("alpha", alpha)
         self.alpha = alpha
 
     def probs(self, obs: Any) -> Float[np.ndarray, "batch 2"]:
@@ -93,5 +93,5 @@ def reacher_policy(alpha: float) -> GaussianPolicy:
     Yang, Dai, Nachum, Tucker, Schuurmans, "Offline Policy Selection under Uncertainty", appendix
     C.1.
     """
-    check_alpha(alpha)
+    check_share("alpha", alpha)
     return GaussianPolicy(reacher_action, REACHER_SD - REACHER_SD_SLOPE * alpha)

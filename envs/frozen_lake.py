@@ -50,10 +50,10 @@ class InfiniteFrozenLake(Restart):
     ) -> None:
         if desc is None and map_name not in MAPS:
             raise EnvironmentSpecError(
-                f"map_name: expected one of {', '.join(sorted(MAPS))}, got {map_name!r}"
+                f"map_name: expected one of {', '.join(sorted(MAPS))}, found {map_name!r}."
             )
         if desc is not None and not any("S" in row for row in desc):
-            raise EnvironmentSpecError("desc: the map has no start, expected a letter S in it")
+            raise EnvironmentSpecError("desc: the map has no start, expected a letter S in it.")
         # Gymnasium rebuilds the environment from these; the first record wins, so this one must
         # come before the parent's.
         RecordConstructorArgs.__init__(

@@ -87,7 +87,7 @@ def load_network(file: Any) -> Network:
     expected = {f"{kind}_{i}" for kind in ("weight", "bias") for i in range(n_layers)}
     if not found or set(found) != expected:
         raise EnvironmentSpecError(
-            f"{file}: expected the arrays weight_0, bias_0, weight_1, ..., got {sorted(found)}"
+            f"{file}: expected the arrays weight_0, bias_0, weight_1, ..., found {sorted(found)}."
         )
     weights = tuple(found[f"weight_{i}"] for i in range(n_layers))
     biases = tuple(found[f"bias_{i}"] for i in range(n_layers))
@@ -97,8 +97,8 @@ def load_network(file: Any) -> Network:
         if not fits or (i > 0 and weight.shape[0] != outputs[i - 1]):
             raise EnvironmentSpecError(
                 f"{file}: layer {i} with weights {weight.shape} and biases {bias.shape} does not "
-                "fit on the one before it"
+                "fit the layer before it."
             )
         if not (np.isfinite(weight).all() and np.isfinite(bias).all()):
-            raise EnvironmentSpecError(f"{file}: layer {i} holds a number that is not finite")
+            raise EnvironmentSpecError(f"{file}: layer {i} holds a number that is not finite.")
     return Network(weights, biases)

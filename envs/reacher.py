@@ -15,8 +15,9 @@ import numpy as np
 from gymnasium.utils import RecordConstructorArgs
 from jaxtyping import Float
 
+from bayesdice_ppl.envs.checks import check_share
 from bayesdice_ppl.envs.networks import Network, apply, load_network
-from bayesdice_ppl.envs.restart import Restart, check_restart
+from bayesdice_ppl.envs.restart import Restart
 from bayesdice_ppl.errors import EnvironmentSpecError
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ class InfiniteReacher(Restart):
         restart_probability: float = RESTART_PROBABILITY,
         render_mode: str | None = None,
     ) -> None:
-        check_restart(restart_probability, name="restart_probability")
+        check_share("restart_probability", restart_probability, below_one=True)
         RecordConstructorArgs.__init__(
             self, restart_probability=restart_probability, render_mode=render_mode
         )
@@ -92,7 +93,7 @@ def _reacher(render_mode: str | None) -> Any:
         import mujoco  # noqa: F401 (Gymnasium's own message comes late and is no error of ours)
     except ImportError as cause:
         raise EnvironmentSpecError(
-            "InfiniteReacher needs MuJoCo: install it with pip install 'bayesdice-ppl[mujoco]'"
+            "InfiniteReacher needs MuJoCo: install it with pip install 'bayesdice-ppl[mujoco]'."
         ) from cause
     from gymnasium.envs.mujoco.reacher_v5 import ReacherEnv
 

@@ -15,10 +15,10 @@ from gymnasium.utils import RecordConstructorArgs
 from gymnasium.wrappers import TimeLimit
 from jaxtyping import Float
 
+from bayesdice_ppl.envs.checks import check_share
 from bayesdice_ppl.envs.tabular import (
     Outcomes,
     TabularEnv,
-    is_number,
     outcomes_of_rows,
     outcomes_of_toy_text,
     reward_matrix,
@@ -60,7 +60,7 @@ def restart_outcomes(
     EnvironmentSpecError
         If the probability is outside [0, 1), or the table would be too large.
     """
-    check_restart(probability)
+    check_share("probability", probability, below_one=True)
     starts = np.flatnonzero(initial_distribution > 0)
     n_states, n_actions, n_outcomes = outcomes.probability.shape
     pair = np.repeat(np.arange(n_states * n_actions), n_outcomes)
@@ -72,7 +72,7 @@ def restart_outcomes(
         raise EnvironmentSpecError(
             f"Restart: {again.size:,} outcomes that start anew in one of {starts.size:,} states "
             f"make a table of {again.size * starts.size:,} outcomes, past the "
-            f"{MOST_OUTCOMES:,} that are allowed; use fewer states, starts or terminations"
+            f"{MOST_OUTCOMES:,} that are allowed; use fewer states, starts or terminations."
         )
     begun = [np.repeat(field[again], starts.size) for field in (pair, restarted, reward)]
     rows = (
@@ -85,27 +85,6 @@ def restart_outcomes(
     )
     never = np.zeros(rows[0].size, dtype=bool)
     return outcomes_of_rows(*rows, never, (n_states, n_actions))
-
-
-def check_restart(probability: float, *, name: str = "probability") -> None:
-    """Refuse a probability of restarting that is none, or that leaves no game to play.
-
-    Parameters
-    ----------
-    probability
-        What was given.
-    name
-        What the caller calls it.
-
-    Raises
-    ------
-    EnvironmentSpecError
-        If it is outside [0, 1).
-    """
-    if not is_number(probability) or not 0 <= probability < 1:
-        raise EnvironmentSpecError(
-            f"{name}: expected a probability of restarting in [0, 1), got {probability!r}"
-        )
 
 
 class Restart(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
@@ -139,7 +118,7 @@ class Restart(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     """
 
     def __init__(self, env: gymnasium.Env[Any, Any], *, probability: float = 0.0) -> None:
-        check_restart(probability)
+        check_share("probability", probability, below_one=True)
         RecordConstructorArgs.__init__(self, probability=probability)
         # A time limit of the game is none of the infinite world.
         while isinstance(env, TimeLimit):
@@ -184,7 +163,7 @@ class Restart(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             raise EnvironmentSpecError(
                 f"Restart around {type(world).__name__}: not a tabular world, so it has no table "
                 "of outcomes. Expected `outcomes` and `initial_distribution`, or the `P` and "
-                "`initial_state_distrib` of Gymnasium's toy-text games"
+                "`initial_state_distrib` of Gymnasium's toy-text games."
             )
         return outcomes_of_toy_text(table), np.asarray(initial_distribution, dtype=np.float64)
 

@@ -128,7 +128,7 @@ def _make_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as cause:
-        raise OutputError(f"{folder}: cannot be made: {cause.strerror}") from cause
+        raise OutputError(f"{folder}: cannot be made: {cause.strerror}.") from cause
 
 
 def _write_parquet(frame: pl.DataFrame, path: Path) -> None:

@@ -13,6 +13,7 @@ import jax
 import numpy as np
 from jaxtyping import Float
 
+from bayesdice_ppl.checks import discount, whole
 from bayesdice_ppl.errors import EnvironmentSpecError, SettingsError
 from bayesdice_ppl.keys import check_key
 from bayesdice_ppl.simulation.true_values import TrueValue
@@ -68,22 +69,19 @@ def simulated_value(
     SettingsError
         A number is out of its range, or `rng_key` is not one JAX key.
     """
-    if not 0 <= gamma <= 1:
-        raise SettingsError(f"gamma: expected a discount in [0, 1], got {gamma}")
+    discount(gamma)
     check_key(rng_key)
-    if not isinstance(n_episodes, int | np.integer) or n_episodes < 2:
-        raise SettingsError(f"n_episodes: expected at least 2, got {n_episodes!r}")
+    n_episodes = whole("n_episodes", n_episodes, 2)
     if horizon is None:
         horizon = _default_horizon(gamma)
         if horizon > LONGEST:
             raise SettingsError(
-                f"gamma: {gamma} asks for episodes of {horizon:,} steps; pass a horizon, or use "
-                "gamma = 1, the average reward, which it comes close to"
+                f"gamma: {gamma} needs episodes of {horizon:,} steps. Pass a horizon, or use "
+                "gamma = 1, the average reward, which is close to it."
             )
-    if not isinstance(horizon, int | np.integer) or horizon < 1:
-        raise SettingsError(f"horizon: expected an integer of at least 1, got {horizon!r}")
-    batches = play(env, policy, int(n_episodes), int(horizon), rng_key)
-    earned = np.concatenate([_earned(batch, gamma, int(horizon)) for batch in batches])
+    horizon = whole("horizon", horizon)
+    batches = play(env, policy, n_episodes, horizon, rng_key)
+    earned = np.concatenate([_earned(batch, gamma, horizon) for batch in batches])
     error = earned.std(ddof=1) / math.sqrt(len(earned))
     return TrueValue(float(earned.mean()), error, 0.0 if gamma == 1 else gamma**horizon)
 
@@ -101,8 +99,8 @@ def _earned(episodes: Episodes, gamma: float, horizon: int) -> Float[np.ndarray,
         step = int(np.flatnonzero(cut.any(axis=0))[0]) + 1
         raise EnvironmentSpecError(
             f"env: the world itself cuts an episode after {step} steps, so that what follows is "
-            "unknown; pass a horizon that is no longer, or give the world without its limit (an "
-            "environment's `unwrapped`, say)"
+            "unknown. Pass a horizon that is no longer, or the world without its limit (such as "
+            "its `unwrapped`)."
         )
     return _averages(episodes, horizon) if gamma == 1 else _discounted(episodes, gamma, horizon)
 
@@ -122,6 +120,6 @@ def _averages(episodes: Episodes, horizon: int) -> Float[np.ndarray, " E"]:
     if np.any(episodes.terminated & episodes.logged):
         raise EnvironmentSpecError(
             "gamma = 1: this world terminates, so it has no average reward; wrap it in "
-            "bayesdice_ppl.envs.Restart, or use gamma < 1"
+            "bayesdice_ppl.envs.Restart, or use gamma < 1."
         )
     return episodes.reward[:, horizon // 2 :].mean(axis=1)

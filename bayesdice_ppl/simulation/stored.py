@@ -44,7 +44,7 @@ def stored_value(world: str, alpha: float, gamma: float) -> TrueValue | None:
     True
     """
     if world not in STORED:
-        raise SettingsError(f"world: values are stored of {', '.join(STORED)}, got {world!r}")
+        raise SettingsError(f"world: values are stored of {', '.join(STORED)}, found {world!r}.")
     return _table(world).get((alpha, gamma))
 
 

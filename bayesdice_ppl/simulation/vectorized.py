@@ -90,7 +90,7 @@ def play(
     """
     if not isinstance(env, gymnasium.Env):
         raise EnvironmentSpecError(
-            f"env: expected a tabular world or a Gymnasium environment, got {type(env).__name__}"
+            f"env: expected a tabular world or a Gymnasium environment, found {type(env).__name__}."
         )
     world = through_transparent(env)
     check_spaces(world)
@@ -121,7 +121,7 @@ def _copy(world: Any) -> Any:
     except (TypeError, ValueError, AttributeError, RuntimeError) as cause:
         raise EnvironmentSpecError(
             f"env: {world} could not be copied, as playing it needs ({cause}); give one that "
-            "draws no picture and holds no open resource"
+            "draws no picture and holds no open resource."
         ) from cause
 
 
@@ -156,8 +156,8 @@ def check_spaces(env: Any) -> None:
         vector = isinstance(space, gymnasium.spaces.Box) and len(space.shape) == 1
         if not (counted or vector):
             raise EnvironmentSpecError(
-                f"{name}_space: expected Discrete (from 0) or a Box of one axis, got {space}; "
-                "Gymnasium's wrappers (FlattenObservation, say) can turn it into one"
+                f"{name}_space: expected Discrete (from 0) or a Box of one axis, found {space}; "
+                "Gymnasium's wrappers (FlattenObservation, say) can turn it into one."
             )
 
 
@@ -241,7 +241,7 @@ def _discrete_chooser(policy: Policy, n_actions: int) -> _Chooser:
             worst = int(np.argmax(np.abs(totals - 1) + (probability < 0).any(axis=1)))
             raise PoliciesError(
                 f"policy, observation {obs[worst]}: expected nonnegative probabilities that sum to "
-                f"1, got {probability[worst]}."
+                f"1, found {probability[worst]}."
             )
         limits = np.cumsum(probability, axis=1)
         # Scaled by the total, so that rounding never picks what lies past the last action.
@@ -291,4 +291,4 @@ def _play_batch(
 
 def _check_finite(values: np.ndarray, what: str, step: int) -> None:
     if not np.isfinite(values).all():
-        raise EnvironmentSpecError(f"env: it gave a {what} that is not finite, at step {step}")
+        raise EnvironmentSpecError(f"env: it gave a {what} that is not finite, at step {step}.")

@@ -86,22 +86,24 @@ def make_world(
         If an option's value or an alpha is out of its range.
     """
     if not isinstance(name, str) or name not in _BUILDERS:
-        raise SettingsError(f"world: expected one of {', '.join(sorted(_BUILDERS))}, got {name!r}")
+        raise SettingsError(
+            f"world: expected one of {', '.join(sorted(_BUILDERS))}, found {name!r}."
+        )
     build, allowed = _BUILDERS[name]
     unknown = sorted(set(options) - set(allowed))
     if unknown:
         raise SettingsError(
             f"world {name!r} has no option {unknown[0]!r}; its options are "
-            f"{', '.join(allowed) or 'none'}"
+            f"{', '.join(allowed) or 'none'}."
         )
     try:
         places = [float(one) for one in candidates]
     except (TypeError, ValueError) as cause:
         raise SettingsError(
-            f"candidates: expected a list of alphas in [0, 1], got {candidates!r}"
+            f"candidates: expected a list of alphas in [0, 1], found {candidates!r}."
         ) from cause
     if not places or len(set(places)) != len(places):
-        raise SettingsError(f"candidates: expected one or more different alphas, got {places}")
+        raise SettingsError(f"candidates: expected one or more different alphas, found {places}.")
     env, policy_at, gamma_hint = build(options)
     targets = Policies({_policy_name(one): policy_at(one) for one in places})
     return World(env, policy_at(alpha), targets, gamma_hint, name, (alpha, *places))
