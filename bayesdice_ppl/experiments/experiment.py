@@ -1,7 +1,6 @@
-"""What an experiment is: cells of trials, rows from each trial, and one table and figure of all.
+"""What an experiment is: cells of trials, rows from each trial, and a table and a figure of all.
 
-The rows of every trial are kept, so that a table can be made anew, or another one, without playing
-anything again.
+The rows of every trial are kept, so that a table can be made again without running any trial.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 PLACE = ("world", "behavior", "episodes", "steps")
-"""Columns that tell a row's cell."""
+"""Columns that identify a row's cell."""
 
 
 class Experiment(Protocol):

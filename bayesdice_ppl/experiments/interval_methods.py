@@ -1,7 +1,6 @@
-"""Methods that give an interval, asked for several levels of one log at once.
+"""Methods that give intervals, at several levels from one log.
 
-Draws give the intervals of all levels as quantiles; methods that work out an interval for a level
-are asked level by level.
+Draws give the intervals of all levels as quantiles. Other methods are run once for each level.
 """
 
 from __future__ import annotations
