@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, final
@@ -21,6 +22,7 @@ from bayesdice_ppl.errors import SettingsError
 if TYPE_CHECKING:
     from bayesdice_ppl.logs import Logs
     from bayesdice_ppl.policies import Policies
+    from bayesdice_ppl.risk import Risk
     from bayesdice_ppl.scores import Score
 
 MAX_SEED = 2**32 - 1
@@ -164,10 +166,10 @@ class Judge:
         made: Score = makers[name](**asked, risk=self._read_risk())
         return made
 
-    def _read_risk(self) -> Any:
+    def _read_risk(self) -> Risk | None:
         from bayesdice_ppl import risk
 
-        makers = {"mean": risk.mean, "cvar": risk.cvar}
+        makers: dict[str, Callable[..., Risk]] = {"mean": risk.mean, "cvar": risk.cvar}
         return None if self.risk is None else read_choice("--risk", self.risk, makers)
 
 

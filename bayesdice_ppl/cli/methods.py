@@ -6,7 +6,7 @@ An option that a method has no use for is refused by its name, so that none is s
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, final
 
@@ -158,31 +158,16 @@ def read_settings(name: str, entries: Iterable[str]) -> dict[str, Any]:
 def _read(key: str, text: str, parameter: inspect.Parameter) -> Any:
     """A text as one of the types that a parameter's annotation names."""
     kinds = [kind.strip() for kind in str(parameter.annotation).split("|")]
-    for kind in kinds:
-        reader = _READERS.get(kind)
-        if reader is None:
-            continue
+    readable = [_KINDS[kind] for kind in kinds if kind in _KINDS]
+    if all(words == "none" for words, _ in readable):
+        raise SettingsError(f"--set: {key} is an object. Set it in Python.")
+    for _, reader in readable:
         try:
             return reader(text)
-        except ValueError:
+        except (KeyError, ValueError):
             continue
-    readable = [kind for kind in kinds if kind in _READERS]
-    if set(readable) <= {"None"}:
-        raise SettingsError(f"--set: {key} is an object; set it in Python.")
-    words = " or ".join(_WORDS[kind] for kind in readable)
+    words = " or ".join(words for words, _ in readable)
     raise SettingsError(f"--set: {key}: expected {words}, found {text!r}.")
-
-
-def _none(text: str) -> None:
-    if text.lower() != "none":
-        raise ValueError(text)
-
-
-def _truth(text: str) -> bool:
-    words = {"true": True, "yes": True, "false": False, "no": False}
-    if text.lower() not in words:
-        raise ValueError(text)
-    return words[text.lower()]
 
 
 def _pair(text: str) -> tuple[float, float]:
@@ -190,28 +175,20 @@ def _pair(text: str) -> tuple[float, float]:
     return first, second
 
 
-def _numbers(text: str) -> tuple[int, ...]:
-    return tuple(map(int, text.split(",")))
-
-
-_READERS: dict[str, Any] = {
-    "None": _none,
-    "bool": _truth,
-    "int": int,
-    "float": float,
-    "tuple[float, float]": _pair,
-    "tuple[int, ...]": _numbers,
-    "str": str,
+_TRUTHS = {"true": True, "yes": True, "false": False, "no": False}
+_KINDS: dict[str, tuple[str, Callable[[str], Any]]] = {
+    "None": ("none", lambda text: {"none": None}[text.lower()]),
+    "bool": ("true or false", lambda text: _TRUTHS[text.lower()]),
+    "int": ("a whole number", int),
+    "float": ("a number", float),
+    "tuple[float, float]": ("two numbers, such as 0,1", _pair),
+    "tuple[int, ...]": (
+        "whole numbers, such as 64,64",
+        lambda text: tuple(map(int, text.split(","))),
+    ),
+    "str": ("a text", str),
 }
-_WORDS = {
-    "None": "none",
-    "bool": "true or false",
-    "int": "a whole number",
-    "float": "a number",
-    "tuple[float, float]": "two numbers, such as 0,1",
-    "tuple[int, ...]": "whole numbers, such as 64,64",
-    "str": "a text",
-}
+"""How types in annotations are called, and how they are read."""
 
 
 def _check_draws(name: str, settings: dict[str, Any]) -> None:

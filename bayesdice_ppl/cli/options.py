@@ -115,7 +115,9 @@ def _read_group(kind: Any) -> _Group | None:
         kind, *others = get_args(kind)
         names = next((other.names for other in others if isinstance(other, Only)), None)
     bare, optional = _without_none(kind)
-    return _Group(bare, optional, names) if dataclasses.is_dataclass(bare) else None
+    if not (isinstance(bare, type) and dataclasses.is_dataclass(bare)):
+        return None
+    return _Group(bare, optional, names)
 
 
 def _option(group: _Group, field: dataclasses.Field[Any]) -> inspect.Parameter:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, final
@@ -101,7 +103,7 @@ def reproduce(
         f"{choices.seed}, {n_workers} processes."
     )
     try:
-        with _Bar() as report:
+        with _progress_bar() as report:
             written = rerun(
                 experiment,
                 output,
@@ -127,48 +129,33 @@ def _cores() -> int:
     return os.cpu_count() or 1
 
 
-class _Bar:
-    """A progress bar with the trials done and the time left, at the terminal's error stream."""
+@contextmanager
+def _progress_bar() -> Iterator[Callable[[Progress], None]]:
+    """A progress bar with the trials done and the time left, on the terminal's error stream."""
+    from rich import progress
 
-    def __enter__(self) -> _Bar:
-        from rich.progress import (
-            BarColumn,
-            MofNCompleteColumn,
-            Progress,
-            TextColumn,
-            TimeElapsedColumn,
-            TimeRemainingColumn,
-        )
+    console = make_console(stderr=True)
+    columns = (
+        progress.TextColumn("{task.description}"),
+        progress.BarColumn(),
+        progress.MofNCompleteColumn(),
+        progress.TimeElapsedColumn(),
+        progress.TimeRemainingColumn(),
+    )
+    cell = ""
+    with progress.Progress(*columns, console=console) as bar:
+        task = bar.add_task("starting", total=None)
 
-        self._progress = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            TimeRemainingColumn(),
-            console=make_console(stderr=True),
-        )
-        self._cell = ""
-        self._progress.start()
-        self._task = self._progress.add_task("starting", total=None)
-        return self
+        def report(now: Progress) -> None:
+            nonlocal cell
+            if not console.is_terminal and now.cell != cell:
+                # A bar is no use in a file: write a line for each cell instead.
+                console.print(f"{now.done:,} of {now.total:,} trials: {now.cell}", markup=False)
+            cell = now.cell
+            name = cell or "starting"
+            bar.update(task, completed=now.done, total=now.total, description=name)
 
-    def __call__(self, progress: Progress) -> None:
-        if not self._progress.console.is_terminal and progress.cell != self._cell:
-            # A bar is no use in a file: write a line for each cell instead.
-            self._progress.console.print(
-                f"{progress.done:,} of {progress.total:,} trials: {progress.cell}", markup=False
-            )
-        self._cell = progress.cell
-        self._progress.update(
-            self._task,
-            completed=progress.done,
-            total=progress.total,
-            description=progress.cell or "starting",
-        )
-
-    def __exit__(self, *_: object) -> None:
-        self._progress.stop()
+        yield report
 
 
 def _show(written: Written, folder: Path) -> None:

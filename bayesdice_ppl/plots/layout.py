@@ -45,25 +45,9 @@ def place(
 def lay_out_rows(
     figure: "Figure", names: Iterable["Text"], intervals: "Axes", n_rows: int, *others: "Axes"
 ) -> float:
-    """Place intervals beside the names of their rows, and shade every other row.
+    """Place rows of intervals beside their names, and give the width of the names in inches.
 
-    Parameters
-    ----------
-    figure
-        The figure.
-    names
-        The names of the rows, all in one size.
-    intervals
-        The axes of the intervals, whose rows are at 0 to n - 1.
-    n_rows
-        Number of rows.
-    *others
-        Axes to the left of the intervals, which hold the names.
-
-    Returns
-    -------
-    float
-        The width of the names in inches.
+    The rows are at 0 to n - 1. Other axes, which hold the names, stand to the left.
     """
     from matplotlib.ticker import MaxNLocator
 
@@ -83,5 +67,5 @@ def lay_out_rows(
 
 
 def logged_caption(logged: float | None) -> str:
-    """Say what the dashed line is."""
+    """What the dashed line is."""
     return "" if logged is None else f"dashed: logged value, {logged:.4g}"
