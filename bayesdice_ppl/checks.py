@@ -34,12 +34,12 @@ def listed(names: Iterable[Any], most: int = MOST_LISTED) -> str:
 
 def is_number(value: Any) -> bool:
     """Whether a value is a finite real number; True and False are none."""
-    return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
+    return not isinstance(value, bool) and isinstance(value, Real) and math.isfinite(value)
 
 
 def is_whole(value: Any) -> bool:
     """Whether a value is a whole number; True and False are none."""
-    return isinstance(value, Integral) and not isinstance(value, bool)
+    return not isinstance(value, bool) and isinstance(value, Integral)
 
 
 def positive(name: str, number: Any) -> float:

@@ -1,5 +1,6 @@
 """Oracles that several test files hold the library against: plain loops over transitions."""
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -10,8 +11,8 @@ import pytest
 from hypothesis import settings
 
 from bayesdice_ppl import Logs, Policies, TabularPolicy
-from bayesdice_ppl.inference import make_settings
-from bayesdice_ppl.preparation import prepare_fit
+from bayesdice_ppl.fitting import flat_settings, prepare_fit
+from bayesdice_ppl.inference import draw, solve
 
 # The same examples in every run: a failure is one of the code and never of the day.
 settings.register_profile("fixed", derandomize=True)
@@ -287,7 +288,20 @@ def bandit_log(pulls):
 
 
 def prepared(logs, policies, **options):
-    return prepare_fit(logs, policies, make_settings(**options))
+    return prepare_fit(logs, policies, flat_settings(**options))
+
+
+def solved(found, key, **changes):
+    """Posterior of every candidate of what was prepared, perhaps under other settings."""
+    settings = replace(found.inputs.settings, **changes)
+    return solve(found.problem, key, settings.form, settings.inference, settings.draws)
+
+
+def drawn(found, solution, key, **changes):
+    """Draws of all candidates, perhaps under other settings."""
+    settings = replace(found.inputs.settings, **changes)
+    candidates = found.inputs.candidates
+    return draw(found.problem, solution, candidates, key, settings.form, settings.drawing)
 
 
 def numpy_tree(tree):
@@ -304,5 +318,7 @@ def plain():
         policies=random_policies,
         bandit=bandit_log,
         prepare=prepared,
+        solve=solved,
+        draw=drawn,
         numpy=numpy_tree,
     )

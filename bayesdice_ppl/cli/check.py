@@ -23,17 +23,16 @@ def check(
     ] = None,
 ) -> None:
     """Check a log (and candidates), and show what it supports, without fitting."""
-    from bayesdice_ppl.diagnostics import logged_value, support_warnings
-    from bayesdice_ppl.inference import make_settings
+    from bayesdice_ppl.fitting import default_features, flat_settings, prepare_fit
+    from bayesdice_ppl.fitting.support import measure_support, support_warnings
     from bayesdice_ppl.logs import usable_rows
+    from bayesdice_ppl.logs.logged_value import logged_value
     from bayesdice_ppl.policies import read_policies
-    from bayesdice_ppl.preparation import default_features, prepare_fit
-    from bayesdice_ppl.prepared import measure_support
 
-    make_settings(**given(question))  # refused before anything is read
+    flat_settings(**given(question))  # refused before anything is read
     console = make_console()
     loaded = data.read_logs()
-    settings = make_settings(**given(question), features=default_features(loaded))
+    settings = flat_settings(**given(question), features=default_features(loaded))
     gamma = settings.gamma
     show_logs(console, loaded)
     rows = usable_rows(loaded, gamma)
@@ -60,7 +59,7 @@ def check(
     with console.status(f"Checking {len(candidates)} candidates ..."):
         prepared = prepare_fit(loaded, candidates, settings)
         support = measure_support(prepared)
-    names = prepared.names
+    names = prepared.inputs.names
     headings = ["policy", "unlogged steps", "unknown steps", "effective transitions", "top episode"]
     cells = [
         [

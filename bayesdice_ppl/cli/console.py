@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from math import floor, isfinite, log10
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from xarray import DataTree
 
     from bayesdice_ppl.baselines import Estimates
-    from bayesdice_ppl.diagnostics import LoggedValue
     from bayesdice_ppl.logs import Logs
+    from bayesdice_ppl.logs.logged_value import LoggedValue
     from bayesdice_ppl.selection import InformationValue, Selection
     from bayesdice_ppl.simulation import TrueValue, World
 
@@ -106,23 +106,22 @@ def show_logs(console: Console, logs: Logs) -> None:
 
 def show_fit(console: Console, belief: DataTree) -> None:
     """Print how the belief was made: rows left out, actions, the value of the logging policy."""
-    from bayesdice_ppl.belief import belief_settings
+    from bayesdice_ppl.belief import BeliefView
 
-    attrs: dict[Any, Any] = dict(belief.attrs)
-    if attrs.get("rows_left_out"):
+    view = BeliefView(belief)
+    if view.rows_left_out:
         console.print(
-            f"Left out {attrs['rows_left_out']:,} of {attrs['n_transitions']:,} transitions: some "
-            "have no next state, and keeping only the terminated rows of the same steps would "
-            "select on the outcome. Add a column next_state to keep them."
+            f"Left out {view.rows_left_out:,} of {view.n_transitions:,} transitions: some have no "
+            "next state, and keeping only the terminated rows of the same steps would select on "
+            "the outcome. Add a column next_state to keep them."
         )
-    console.print(f"Action space: {attrs['n_actions']} actions, {escape(attrs['action_space'])}.")
-    settings = belief_settings(belief)
-    if attrs["n_terminated"]:
-        then = "a new episode" if settings["on_termination"] == "restart" else "reward 0 forever"
-        console.print(
-            f"After a termination: {then} (--on-termination {settings['on_termination']})."
-        )
-    console.print(_earned(attrs["logged_value"], attrs["logged_value_standard_error"]))
+    console.print(f"Action space: {view.n_actions} actions, {escape(view.action_space)}.")
+    if view.n_terminated:
+        termination = view.settings["on_termination"]
+        then = "a new episode" if termination == "restart" else "reward 0 forever"
+        console.print(f"After a termination: {then} (--on-termination {termination}).")
+    if view.earned is not None:
+        console.print(_earned(view.earned.value, view.earned.standard_error))
 
 
 def show_estimates(

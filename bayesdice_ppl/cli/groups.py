@@ -265,7 +265,7 @@ class Model:
     include_logged: Annotated[bool, typer.Option("--include-logged")] = False
 
     def settings(self, question: Question, draws: int | None) -> dict[str, Any]:
-        """What `bayesdice_ppl.fit` takes."""
+        """What `bayesdice_ppl.fitting.fit_flat` takes."""
         settings = {**given(question), **given(self)}
         if self.statistic is not None:
             settings["statistic"] = read_list("--statistic", self.statistic)

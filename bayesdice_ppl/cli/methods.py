@@ -109,7 +109,7 @@ def methods(
     import polars as pl
 
     from bayesdice_ppl.baselines import catalog, make
-    from bayesdice_ppl.baselines.registry import conditions_of, describe_needs, settings_of
+    from bayesdice_ppl.baselines.registry import conditions_of, settings_of
 
     console = make_console()
     if name is None:
@@ -120,7 +120,7 @@ def methods(
     base = method.short.partition(":")[0]
     known = catalog().filter(pl.col("name") == base).row(0, named=True)
     console.print(known["description"], markup=False)
-    needs = describe_needs(method.needs) or "transitions alone"
+    needs = str(method.needs) or "transitions alone"
     console.print(f"Needs: {needs}. Gives: {method.gives}.")
     if not settings:
         console.print("It has no settings.")
@@ -203,7 +203,7 @@ def _check_draws(name: str, settings: dict[str, Any]) -> None:
 
 
 def _refuse(context: typer.Context, names: Iterable[str], why: str) -> None:
-    typed = list(typed_options(context, names).values())
+    typed = typed_options(context, names)
     if typed:
         verb = "belongs" if len(typed) == 1 else "belong"
         raise SettingsError(f"{', '.join(typed)} {verb} {why}.")

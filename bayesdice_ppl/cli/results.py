@@ -50,13 +50,14 @@ def fit_belief(logs: Logs, policies: Policies, seed: int | None, **settings: Any
     """Fit BayesDICE's belief, and show the seed."""
     import jax
 
-    from bayesdice_ppl.fitting import fit
+    from bayesdice_ppl.belief import annotate
+    from bayesdice_ppl.fitting import fit_flat
 
     seed = draw_seed(seed)
     make_console().print(f"Seed {seed}.")
     with make_console(stderr=True).status(f"Fitting {len(policies)} candidates ..."):
-        belief = fit(logs, policies, rng_key=jax.random.key(seed), **settings)
-    belief.attrs["seed"] = seed
+        belief = fit_flat(logs, policies, rng_key=jax.random.key(seed), **settings)
+    annotate(belief, seed=seed)
     return belief
 
 
@@ -64,9 +65,11 @@ def draw_belief(
     method: Baseline, logs: Logs, policies: Policies, seed: int | None, **question: Any
 ) -> DataTree:
     """Take a belief from another method's draws, and show the seed."""
+    from bayesdice_ppl.belief import annotate
+
     found, used = _estimate(method, logs, policies, seed, **question)
     belief = found.belief()
-    belief.attrs["seed"] = used
+    annotate(belief, seed=used)
     return belief
 
 
@@ -82,7 +85,7 @@ def write_selection(
 ) -> Selection:
     """Make a belief, rank it, and write belief, ranking and figure to a folder."""
     from bayesdice_ppl import plots
-    from bayesdice_ppl.belief import save_belief
+    from bayesdice_ppl.belief import BeliefView, save_belief
     from bayesdice_ppl.outputs import write_json
     from bayesdice_ppl.selection import select as select_ranking
 
@@ -93,8 +96,8 @@ def write_selection(
         show_logs(console, logs)
         belief = make_belief()
         show_fit(console, belief)
-        if "method" in belief.attrs:
-            console.print(f"The belief is of --method {belief.attrs['method']}, not BayesDICE's.")
+        if method := BeliefView(belief).method:
+            console.print(f"The belief is from --method {method}, not from BayesDICE.")
         selection = select_ranking(belief, score, **(launch or {}))
         save_belief(belief, scratch / BELIEF_FILE)
         write_json(ranking_content(selection, belief, source), scratch / RANKING_FILE)
@@ -126,9 +129,9 @@ def write_estimates(
         Whether the log supports every candidate.
     """
     from bayesdice_ppl import plots
-    from bayesdice_ppl.baselines.beliefs import versions
     from bayesdice_ppl.baselines.support import warn_of_support
-    from bayesdice_ppl.diagnostics import logged_value
+    from bayesdice_ppl.belief import package_versions
+    from bayesdice_ppl.logs.logged_value import logged_value
     from bayesdice_ppl.outputs import write_json
 
     console = make_console()
@@ -152,7 +155,7 @@ def write_estimates(
             "support_warnings": warnings,
             "source": source,
             "settings": found.settings,
-            "versions": versions(),
+            "versions": package_versions(),
             "seed": used,
         }
         write_json(content, scratch / RANKING_FILE)
@@ -184,17 +187,16 @@ def ranking_content(
     selection: Selection, belief: DataTree, source: dict[str, str]
 ) -> dict[str, Any]:
     """A ranking and what it was made from, for a JSON file."""
-    from bayesdice_ppl.belief import belief_settings, read_json
+    from bayesdice_ppl.belief import BeliefView
 
-    attrs = belief.attrs
-    method = {"method": attrs["method"]} if "method" in attrs else {}
+    view = BeliefView(belief)
     return {
         **selection.to_dict(),
-        **method,
+        **({"method": view.method} if view.method else {}),
         "source": source,
-        "settings": belief_settings(belief),
-        "versions": read_json(belief, "versions"),
-        "seed": int(attrs["seed"]) if str(attrs.get("seed", "")).isdigit() else None,
+        "settings": view.settings,
+        "versions": view.versions,
+        "seed": view.seed,
     }
 
 

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, final, override
 import numpy as np
 import polars as pl
 
-from bayesdice_ppl.baselines.bayes_optimal import bayes_optimal_ranking
+from bayesdice_ppl.baselines.bayesian.bayes_optimal import bayes_optimal_ranking
 from bayesdice_ppl.experiments.believing import draw_values
 from bayesdice_ppl.experiments.ranking_rules import (
     KS,

@@ -13,11 +13,11 @@ import numpy as np
 from jaxtyping import Float, PRNGKeyArray
 
 from bayesdice_ppl.experiments.value_beliefs import draw_belief, value_belief
-from bayesdice_ppl.inference import draw, make_settings, prepare, solve, split_key
+from bayesdice_ppl.fitting import FitSettings, default_features, read_inputs
+from bayesdice_ppl.fitting.settings import with_preset
+from bayesdice_ppl.inference import draw, prepare, solve, split_key
 from bayesdice_ppl.logs import Logs
 from bayesdice_ppl.policies import ContinuousPolicy, Policy
-from bayesdice_ppl.preparation import default_features, gather
-from bayesdice_ppl.prepared import Prepared
 
 
 def draw_values(
@@ -51,14 +51,15 @@ def draw_values(
     LogsError, PoliciesError, SettingsError
         As `bayesdice_ppl.fit`.
     """
-    choices: dict[str, Any] = {"features": default_features(logs), "preset": preset}
-    settings = make_settings(gamma=gamma, draws=draws, inference="exact", **choices)
-    gathered = gather(logs, policies, settings, rng_key)
+    choices: dict[str, Any] = {"features": default_features(logs), "inference": "exact"}
+    settings = FitSettings(gamma, **with_preset(preset, {"draws": draws, **choices}))
+    inputs = read_inputs(logs, policies, settings, rng_key)
     keys = split_key(rng_key)
     if settings.tabular:
-        belief = value_belief(gathered.cells, gathered.candidates, settings)
+        belief = value_belief(inputs.cells, inputs.candidates, settings)
         return draw_belief(belief, draws, keys[1])
-    prepared = Prepared(gathered, prepare(gathered.cells, gathered.candidates, settings))
-    solution = solve(prepared.problem, keys[0], settings)
-    drawn = draw(prepared.problem, solution, prepared.candidates, keys[1], settings)
+    form = settings.form
+    problem = prepare(inputs.cells, inputs.candidates, form, guided=False)
+    solution = solve(problem, keys[0], form, settings.inference, draws)
+    drawn = draw(problem, solution, inputs.candidates, keys[1], form, settings.drawing)
     return np.asarray(drawn.value, dtype=np.float64)

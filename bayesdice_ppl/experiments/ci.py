@@ -14,7 +14,6 @@ import numpy as np
 import polars as pl
 import polars.selectors as cs
 
-from bayesdice_ppl.baselines.rows import keep_rows
 from bayesdice_ppl.errors import BayesDiceError
 from bayesdice_ppl.experiments.coverage import LEVELS, coverage_of
 from bayesdice_ppl.experiments.experiment import PLACE
@@ -24,7 +23,7 @@ from bayesdice_ppl.experiments.interval_methods import (
     NETWORK_TRIALS,
     interval_methods,
 )
-from bayesdice_ppl.experiments.methods import BAYESDICE
+from bayesdice_ppl.experiments.methods import BAYESDICE, queries_of
 from bayesdice_ppl.experiments.rule_comparison import by_world
 from bayesdice_ppl.experiments.trials import Cell, Plan, Trial
 
@@ -95,22 +94,22 @@ class IntervalCoverage:
     def rows(self, trial: Trial) -> list[tuple[Any, ...]]:
         """Ask every method for its intervals; one that has no answer leaves its reason."""
         rows: list[tuple[Any, ...]] = []
-        with keep_rows():
-            for (policy, truth), method in (
-                (known, method)
-                for known in zip(trial.candidates, trial.truth.tolist(), strict=True)
-                for method in interval_methods(marginal=self.marginal)
-                if method.asked(trial)
-            ):
-                try:
-                    ends = method.intervals(trial, policy, LEVELS).tolist()
-                    error = None
-                except BayesDiceError as refusal:
-                    ends, error = [(None, None)] * len(LEVELS), str(refusal)
-                rows += [
-                    (policy, method.name, level, lower, upper, truth, error)
-                    for level, (lower, upper) in zip(LEVELS, ends, strict=True)
-                ]
+        queries = queries_of(trial)
+        for (policy, truth), method in (
+            (known, method)
+            for known in zip(trial.candidates, trial.truth.tolist(), strict=True)
+            for method in interval_methods(marginal=self.marginal)
+            if method.asked(trial)
+        ):
+            try:
+                ends = method.intervals(trial, policy, LEVELS, queries[policy]).tolist()
+                error = None
+            except BayesDiceError as refusal:
+                ends, error = [(None, None)] * len(LEVELS), str(refusal)
+            rows += [
+                (policy, method.name, level, lower, upper, truth, error)
+                for level, (lower, upper) in zip(LEVELS, ends, strict=True)
+            ]
         return rows
 
     def summarize(self, frame: pl.DataFrame) -> pl.DataFrame:

@@ -13,7 +13,8 @@ import numpy as np
 from jaxtyping import Float
 
 from bayesdice_ppl import baselines
-from bayesdice_ppl.baselines.intervals import INTERVALS, central
+from bayesdice_ppl.baselines.interface import Query, central
+from bayesdice_ppl.baselines.weighting.intervals import INTERVALS
 from bayesdice_ppl.experiments.believing import draw_values
 from bayesdice_ppl.experiments.methods import BANDITS, BAYESDICE, LABELS, SMALL, Method
 from bayesdice_ppl.experiments.trials import Trial
@@ -34,7 +35,7 @@ class IntervalMethod(Method):
     """A method that gives intervals; see `bayesdice_ppl.experiments.methods.Method`."""
 
     def intervals(
-        self, trial: Trial, policy: str, levels: Sequence[float]
+        self, trial: Trial, policy: str, levels: Sequence[float], query: Query
     ) -> Float[np.ndarray, "L 2"]:
         """Central intervals of one candidate's value.
 
@@ -46,6 +47,8 @@ class IntervalMethod(Method):
             Name of the candidate.
         levels
             Nominal levels.
+        query
+            The same for baselines, with rows that they share.
 
         Returns
         -------
@@ -57,11 +60,10 @@ class IntervalMethod(Method):
         LogsError, PoliciesError, SettingsError
             The method has no answer for this log.
         """
-        target = trial.candidates[policy]
         if self.baseline is None:
             draws = draw_values(
                 trial.logs,
-                {policy: target},
+                {policy: trial.candidates[policy]},
                 gamma=trial.gamma,
                 rng_key=trial.rng_key,
                 draws=DRAWS,
@@ -70,9 +72,7 @@ class IntervalMethod(Method):
             return all_central(draws[:, 0], levels)
         found = []
         for level in levels:
-            estimate = self.baseline.estimate(
-                trial.logs, target, gamma=trial.gamma, level=level, rng_key=trial.rng_key
-            )
+            estimate = self.baseline.ask(query, level)
             if estimate.draws is not None:
                 return all_central(estimate.draws, levels)
             found.append((estimate.lower, estimate.upper))

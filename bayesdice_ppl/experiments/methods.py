@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from bayesdice_ppl import baselines
+from bayesdice_ppl.baselines.interface import Estimator, Query
 from bayesdice_ppl.experiments.trials import PRIOR_BANDIT, Trial
 
 BAYESDICE = "BayesDICE"
@@ -36,7 +36,7 @@ class Method:
     """
 
     name: str
-    baseline: baselines.Baseline | None = None
+    baseline: Estimator | None = None
     form: dict[str, Any] = field(default_factory=dict)
     worlds: tuple[str, ...] | None = None
     most_trials: int | None = None
@@ -45,3 +45,11 @@ class Method:
         """Whether the method is run in a trial."""
         here = self.worlds is None or trial.cell.world in self.worlds
         return here and (self.most_trials is None or trial.number < self.most_trials)
+
+
+def queries_of(trial: Trial) -> dict[str, Query]:
+    """What baselines are asked in a trial, by candidate; all methods share a query's rows."""
+    return {
+        name: Query(trial.logs, policy, trial.gamma, trial.rng_key)
+        for name, policy in trial.candidates.items()
+    }

@@ -1,5 +1,6 @@
 """Logs x policy x features -> moments: all that the constraint needs to know of the data."""
 
+from bayesdice_ppl.moments.candidates import Candidates, state_features
 from bayesdice_ppl.moments.cells import (
     Cells,
     TransformedRewards,
@@ -11,27 +12,31 @@ from bayesdice_ppl.moments.cells import (
 )
 from bayesdice_ppl.moments.moments import (
     NORMALIZATION_ROW,
+    VALUE_ROW,
     Moments,
     MomentSettings,
     StateFeatures,
     build_moments,
-    cell_ratio,
     one_hot_features,
 )
+from bayesdice_ppl.moments.prior import Prior
 
 __all__ = [
     "NORMALIZATION_ROW",
+    "VALUE_ROW",
+    "Candidates",
     "Cells",
     "MomentSettings",
     "Moments",
+    "Prior",
     "StateFeatures",
     "TransformedRewards",
     "build_moments",
-    "cell_ratio",
     "count_cells",
     "one_hot_features",
     "pad_cells",
     "reward_moments",
+    "state_features",
     "transformed_rewards",
     "with_rewards",
 ]

@@ -3,12 +3,10 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
-import numpy as np
-
+from bayesdice_ppl.belief import BeliefView, ValueDraws, make_belief, read_values
 from bayesdice_ppl.checks import listed
-from bayesdice_ppl.errors import BeliefError, SettingsError
+from bayesdice_ppl.errors import SettingsError
 from bayesdice_ppl.plots.layout import FONT, GAP, lay_out_rows, logged_caption, set_caption
-from bayesdice_ppl.selection.reading import Draws, read_draws
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -47,21 +45,13 @@ def forest(
     SettingsError
         If `order` names a policy that the belief does not have, names one twice, or is empty.
     """
-    import xarray as xr
     from arviz_plots import add_lines, plot_forest
 
-    draws = read_draws(belief)
+    draws = read_values(belief)
     order = in_order(draws, order)
     columns = [draws.names.index(name) for name in order]
-    shown = xr.DataTree.from_dict(
-        {
-            "posterior": xr.Dataset(
-                {"value": (["chain", "draw", "policy"], draws.values[..., columns])},
-                coords={"policy": list(order)},
-            )
-        }
-    )
-    logged = _logged_value(belief)
+    shown = make_belief(draws.values[..., columns], order)
+    logged = BeliefView(belief).logged_value
     collection = plot_forest(
         shown,
         combined=True,
@@ -80,21 +70,16 @@ def forest(
         add_lines(collection, logged, visuals={"ref_line": {"width": 1}})
         collection.coords = None
     if backend == "matplotlib":
-        _finish(collection, len(order), logged, method_of(belief))
+        _finish(collection, len(order), logged, BeliefView(belief).method)
     return collection
 
 
-def method_of(belief: "xr.DataTree") -> str:
-    """The method that a belief is from; empty for BayesDICE."""
-    return str(belief.attrs.get("method", ""))
-
-
-def in_order(draws: Draws, order: Sequence[str] | None) -> list[str]:
+def in_order(draws: ValueDraws, order: Sequence[str] | None) -> list[str]:
     """List the policies to show, best first.
 
     Parameters
     ----------
-    draws : Draws
+    draws : ValueDraws
         Of the policy values, with the names.
     order : sequence of str or None
         Which to show; all of them by posterior mean, then name, if None.
@@ -118,21 +103,6 @@ def in_order(draws: Draws, order: Sequence[str] | None) -> list[str]:
         if list(order).count(name) > 1:
             raise SettingsError(f"order: {name!r} is named twice.")
     return list(order)
-
-
-def _logged_value(belief: "xr.DataTree") -> float | None:
-    value = belief.attrs.get("logged_value")
-    if value is None:
-        return None
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        number = np.nan
-    if not np.isfinite(number):
-        raise BeliefError(
-            f"belief.attrs['logged_value']: expected a finite number, found {value!r}."
-        )
-    return number
 
 
 def _finish(collection: "PlotCollection", n_rows: int, logged: float | None, method: str) -> None:

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bayesdice_ppl.belief import BeliefView
 from bayesdice_ppl.losses import Score
-from bayesdice_ppl.plots.forest import method_of
 from bayesdice_ppl.plots.layout import (
     BOTTOM,
     FONT,
@@ -97,7 +97,7 @@ def loss_by_k(
     axes.errorbar(k, loss, yerr=2 * error, fmt="o-", capsize=3)
     axes.set_xlabel(X_LABEL, fontsize=FONT)
     axes.set_ylabel(_loss_label(make_score(int(k[0])), table["score"][0], int(k[0])), fontsize=FONT)
-    set_caption(axes, method_of(belief), CAPTION)
+    set_caption(axes, BeliefView(belief).method, CAPTION)
     axes.tick_params(labelsize=FONT - 1)
     launches = table["launch"].to_list()
     written = []

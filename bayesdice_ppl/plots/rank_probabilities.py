@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bayesdice_ppl.plots.forest import in_order, method_of
+from bayesdice_ppl.belief import BeliefView, read_values
+from bayesdice_ppl.plots.forest import in_order
 from bayesdice_ppl.plots.layout import FONT, GAP, SIDE, SMALL_FONT, place, set_caption, widest
 from bayesdice_ppl.selection.ranks import rank_probabilities as probabilities_of
-from bayesdice_ppl.selection.reading import read_draws
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -61,7 +61,7 @@ def rank_probabilities(
     import xarray as xr
     from arviz_plots import PlotCollection
 
-    order = in_order(read_draws(belief, str(statistic)), order)
+    order = in_order(read_values(belief, str(statistic)), order)
     shares = probabilities_of(belief, str(statistic)).sel(policy=order)
     collection = PlotCollection.grid(
         xr.Dataset({shares.name: shares}),
@@ -69,7 +69,7 @@ def rank_probabilities(
         # A layout engine, which a style can turn on, would undo the positions set below.
         figure_kwargs={"layout": "none"},
     )
-    _draw(collection, order, shares.values, method_of(belief))
+    _draw(collection, order, shares.values, BeliefView(belief).method)
     return collection
 
 

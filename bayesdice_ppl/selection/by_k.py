@@ -6,9 +6,9 @@ The selections stand alone: that of a larger k need not hold that of a smaller o
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
+from bayesdice_ppl.belief import read_values
 from bayesdice_ppl.errors import BayesDiceError, ScoreError
 from bayesdice_ppl.losses import Score
-from bayesdice_ppl.selection.reading import read_draws
 from bayesdice_ppl.selection.selection import select
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def loss_by_k(
     """
     import polars as pl
 
-    n_policies = len(read_draws(belief, str(statistic)).names)
+    n_policies = len(read_values(belief, str(statistic)).names)
     rows = []
     for score in make_scores(make_score, ks, n_policies):
         choice = select(belief, score, statistic=statistic, **select_options)

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 from jaxtyping import Float
 
+from bayesdice_ppl.belief import read_statistic, read_values
 from bayesdice_ppl.errors import BeliefError
 from bayesdice_ppl.losses import Score
 from bayesdice_ppl.losses.structure import ROUNDING
 from bayesdice_ppl.selection.certificate import standard_error
 from bayesdice_ppl.selection.knowing import Choice
 from bayesdice_ppl.selection.perfect import check_known, least_losses
-from bayesdice_ppl.selection.reading import read_draws, read_statistic
 from bayesdice_ppl.selection.rules import read_rules
 from bayesdice_ppl.selection.selection import select
 from bayesdice_ppl.selection.table import as_html, as_text
@@ -194,7 +194,7 @@ def value_of_information(
         "must_exclude": must_exclude,
     }
     selected = select(belief, score, statistic=statistic, **options)
-    draws = read_draws(belief, str(statistic))
+    draws = read_values(belief, str(statistic))
     shape = draws.values.shape[:2]
     n_draws = shape[0] * shape[1]
     if n_draws < _LEAST_DRAWS:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bayesdice_ppl import ties
-from bayesdice_ppl.selection.reading import read_draws
+from bayesdice_ppl.belief import read_values
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -35,7 +35,7 @@ def rank_probabilities(belief: "xr.DataTree", statistic: str = "value") -> "xr.D
     """
     import xarray as xr
 
-    draws = read_draws(belief, str(statistic))
+    draws = read_values(belief, str(statistic))
     names = list(draws.names)
     shares = ties.place_shares(ties.places(draws.values.reshape(-1, len(names))))
     return xr.DataArray(

@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 from jaxtyping import Float
 
+from bayesdice_ppl.belief import (
+    SUPPORT,
+    SupportWarning,
+    read_statistic,
+    read_support,
+    read_values,
+    read_warnings,
+)
 from bayesdice_ppl.errors import ScoreError, SettingsError
 from bayesdice_ppl.losses import Custom, NormalizedRegret, Regret, SafeImprovement
 from bayesdice_ppl.scores import Score
 from bayesdice_ppl.selection.certificate import Certificate, Judged, certify, judge
-from bayesdice_ppl.selection.reading import (
-    SUPPORT_VARIABLES,
-    SupportWarning,
-    read_draws,
-    read_statistic,
-    read_support,
-    read_warnings,
-)
 from bayesdice_ppl.selection.rules import check_choice, check_rules, keep_admissible
 from bayesdice_ppl.selection.solvers.solving import solve
 from bayesdice_ppl.selection.table import as_html, as_text, summary_table
@@ -249,7 +249,7 @@ def select(
         raise SettingsError(
             f"max_evaluations must be a whole number of at least 1, got {max_evaluations!r}"
         )
-    draws = read_draws(belief, str(statistic))
+    draws = read_values(belief, str(statistic))
     names, n_policies = draws.names, len(draws.names)
     support_warnings = read_warnings(belief, names)
     support = read_support(belief, names)
@@ -397,7 +397,7 @@ def _notes(warned: list[SupportWarning] | None, support: dict[str, dict[str, flo
         )
     unknown = [
         variable
-        for variable in SUPPORT_VARIABLES
+        for variable in SUPPORT
         if any(not math.isfinite(figures.get(variable, math.nan)) for figures in support.values())
     ]
     if unknown:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bayesdice_ppl import ties
-from bayesdice_ppl.selection.reading import Draws
+from bayesdice_ppl.belief import ValueDraws
 
 if TYPE_CHECKING:
     import polars as pl
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 _SAMPLE_DIMS = ["chain", "draw"]
 
 
-def summary_table(draws: Draws, order: list[int], k: int, n_launched: int) -> "pl.DataFrame":
+def summary_table(draws: ValueDraws, order: list[int], k: int, n_launched: int) -> "pl.DataFrame":
     """Summarize each candidate's value and place.
 
     Parameters
     ----------
-    draws : Draws
+    draws : ValueDraws
         Draws of N policy values.
     order : list of int
         All policies, best first: the order of the rows.

@@ -18,7 +18,7 @@ def shown(scale):
     """What is shown of three values about 1, 2 and 3 with sds of 0.05, and their means."""
     rng = np.random.default_rng(0)
     values = scale * (np.array([1.0, 2.0, 3.0]) + 0.05 * rng.normal(size=(500, 3)))
-    belief = make_belief({"posterior": {"value": values}}, {"policy": NAMES}, {})
+    belief = make_belief(values, NAMES)
     page = Console(file=io.StringIO(), width=80, highlight=False)
     show_selection(page, bd.select(belief, bd.scores.regret(k=1)))
     return page.file.getvalue(), values.mean(axis=0)

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 import bayesdice_ppl as bd
-from bayesdice_ppl.baselines.entries import METHODS
+from bayesdice_ppl.baselines.registry import METHODS
 
 QUICK = {
     "fqe_mlp": ["--set", "refits=4", "--set", "steps=5", "--set", "width=8"],
@@ -167,7 +167,7 @@ def test_a_candidate_that_the_log_says_nothing_of_is_warned_about(tmp_path, run)
     )
     assert code == 3, out.err
     said = " ".join(out.out.split())
-    assert "Warning: [b]new[/b]: reaches states in which the log has none of its actions" in said
+    assert "Warning: [b]new[/b]: reaches states in which none of its actions were logged" in said
     assert "Warning: known" not in said
     assert "this is no recommendation" in said
     ranking = json.loads((tmp_path / "out" / "ranking.json").read_text())
@@ -265,7 +265,7 @@ def test_settings_are_read_as_what_the_method_takes(files, tmp_path, run):
         (["--method", "lstdq", "--set", "renormalize=1"], ["expected true or false"]),
         (["--method", "fqe_mlp", "--set", "steps=2.5"], ["steps: expected a whole number"]),
         (["--method", "wis:hoeffding", "--set", "reward_range=1"], ["two numbers, such as 0,1"]),
-        (["--method", "wis:student", "--set", "resamples=500"], ["no effect", "wis:bca has"]),
+        (["--method", "wis:student", "--set", "resamples=500"], ["no effect", "wis:bca uses it"]),
         (["--method", "lstdq_bootstrap", "--set", "resamples=500"], ["did you mean draws?"]),
         (["--method", "wis", "--draws", "50"], ["it has no settings"]),
         (["--method", "lstdq", "--set", "features=x"], ["features is an object", "Python"]),
@@ -359,7 +359,7 @@ def test_an_overwritten_folder_holds_nothing_of_the_run_before(files, tmp_path, 
         found = {path.name for path in folder.iterdir()}
         if method == "beta":
             assert found == {"belief.nc", "ranking.json", "forest.png"}
-            assert "The belief is of --method beta, not BayesDICE's." in out.out
+            assert "The belief is from --method beta, not from BayesDICE." in out.out
         else:
             assert found == {"ranking.json", "estimates.csv", "estimates.png"}
 

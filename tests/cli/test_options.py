@@ -10,115 +10,89 @@ from typer.testing import CliRunner
 
 from bayesdice_ppl.cli import app
 from bayesdice_ppl.cli.groups import Judge, score_makers
-from bayesdice_ppl.cli.options import Only, field_help, field_names, typed_options, with_options
+from bayesdice_ppl.cli.options import field_help, field_names, typed_options, with_options
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Base:
     """Not shown.
 
     Attributes
     ----------
-    first : float
+    first
         A number of the ``base``.
     """
 
     first: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Constraint(Base):
     """The chance constraint.
 
-    Parameters
+    Attributes
     ----------
     penalty
-        A name, or an object
-        of two lines.
-    lam, epsilon
-        Shared by two fields.
-
-    Notes
-    -----
-    Not shown either.
+        A name, or a call
+        on two lines.
+    lam
+        No default.
+    small
+        A flag.
     """
 
-    penalty: str | Base = "squared"
-    lam: float | None = None
-    epsilon: float = 0.5
-    small: bool = True
+    penalty: str = "squared"
+    lam: Annotated[float | None, typer.Option("-l", "--lam", min=0.0)] = None
+    small: Annotated[bool, typer.Option("--small/--large")] = True
 
 
-def called(command, *words):
-    """What a command was called with, or how it failed."""
+def called(*words):
+    """What a command was called with, and how it ended."""
     found = {}
-
     application = typer.Typer()
-    application.command()(with_options(command(found)))
+
+    @application.command()
+    @with_options
+    def command(context: typer.Context, constraint: Constraint, other: int = 3) -> None:
+        typed = typed_options(context, ("penalty", "lam", "other"))
+        found.update(constraint=constraint, other=other, typed=typed)
+
     result = CliRunner().invoke(application, list(words), env={"COLUMNS": "200"})
     return found, result
 
 
-def take(found):
-    def command(constraint: Constraint, other: int = 3) -> None:
-        found.update(constraint=constraint, other=other)
-
-    return command
-
-
 def test_each_field_is_an_option_with_its_default():
-    found, result = called(take, "--first", "2")
+    found, result = called("--first", "2")
     assert result.exit_code == 0, result.output
-    assert found == {"constraint": Constraint(2.0), "other": 3}
-    typed = ["--first", "1", "--penalty", "huber(1)", "--lam", "0.1", "--no-small", "--other", "4"]
-    found, _ = called(take, *typed)
-    assert found == {"constraint": Constraint(1.0, "huber(1)", 0.1, small=False), "other": 4}
+    assert found == {"constraint": Constraint(first=2.0), "other": 3, "typed": []}
+    words = ["--first", "1", "--penalty", "squared", "-l", "0.1", "--large", "--other", "4"]
+    assert called(*words)[0] == {
+        "constraint": Constraint(first=1.0, lam=0.1, small=False),
+        "other": 4,
+        "typed": ["--penalty", "--lam", "--other"],
+    }
 
 
-def test_a_field_without_a_default_must_be_given():
-    _, result = called(take)
-    assert result.exit_code == 2
-    assert "--first" in result.output
+def test_a_field_without_a_default_must_be_given_and_limits_hold():
+    for words in ([], ["--first", "1", "--lam", "-1"]):
+        found, result = called(*words)
+        assert result.exit_code == 2
+        assert not found
 
 
 def test_help_is_the_docstring_under_its_first_line():
     assert field_help(Constraint) == {
         "first": "A number of the base.",
-        "penalty": "A name, or an object of two lines.",
-        "lam": "Shared by two fields.",
-        "epsilon": "Shared by two fields.",
+        "penalty": "A name, or a call on two lines.",
+        "lam": "No default.",
+        "small": "A flag.",
     }
-    assert field_names(Constraint) == ("first", "penalty", "lam", "epsilon", "small")
-    _, result = called(take, "--help")
+    assert field_names(Constraint) == ("first", "penalty", "lam", "small")
+    _, result = called("--help")
     assert re.search(r"─ The chance constraint ─", result.output)
-    assert "A name, or an object of two lines. [default: squared]" in result.output
+    assert "A name, or a call on two lines. [default: squared]" in " ".join(result.output.split())
     assert "[default: small]" in result.output
     assert "Not shown" not in result.output
-
-
-def test_some_fields_alone_can_be_offered():
-    def offer(found):
-        def command(constraint: Annotated[Constraint, Only("first", "lam")]) -> None:
-            found["constraint"] = constraint
-
-        return command
-
-    found, _ = called(offer, "--first", "1", "--lam", "2")
-    assert found["constraint"] == Constraint(1.0, lam=2.0)
-    _, result = called(offer, "--first", "1", "--epsilon", "2")
-    assert result.exit_code == 2
-
-
-def test_an_optional_group_is_none_unless_an_option_is_typed():
-    def offer(found):
-        def command(context: typer.Context, judge: Judge | None = None, level: float = 0.9) -> None:
-            found.update(judge=judge, level=typed_options(context, ("level", "top")))
-
-        return command
-
-    assert called(offer)[0] == {"judge": None, "level": {}}
-    found, _ = called(offer, "-k", "1", "--level", "0.9")
-    assert found == {"judge": Judge(top=1), "level": {"level": "--level", "top": "--top"}}
 
 
 def test_the_help_names_every_score():

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.optimize import minimize
 
-from bayesdice_ppl.constraint import Huber, Mahalanobis, Power, Squared, mahalanobis
+from bayesdice_ppl.constraint.penalties import Huber, Mahalanobis, Power, Squared
 
 R = 3
 ROOT = np.array([[1.5, 0.0, 0.0], [0.4, 0.8, 0.0], [-0.7, 0.3, 1.1]])
@@ -160,7 +160,7 @@ def test_rows_that_do_not_count_have_no_say(penalty):
 def test_factors_are_those_of_the_matrix():
     metric = np.array([[2.0, 0.3, 0.0], [0.3, 1.0, -0.2], [0.0, -0.2, 0.5]])
     with jax.enable_x64(True):
-        found = Mahalanobis(*(np.asarray(field) for field in mahalanobis(metric, np.ones(R))))
+        found = Mahalanobis(*(np.asarray(field) for field in Mahalanobis.of(metric, np.ones(R))))
     np.testing.assert_allclose(found.factor @ found.factor.T, metric, rtol=1e-12, atol=1e-15)
     np.testing.assert_allclose(found.inverse @ found.factor, np.eye(R), rtol=0, atol=1e-12)
 

@@ -124,3 +124,17 @@ def test_values_too_far_apart_are_refused(draws):
 def test_numpy_integers_will_do(draws):
     choice = select(belief_of(draws), scores.regret(np.int64(2)), max_evaluations=np.int64(50))
     assert choice.certificate.method == "exhaustive"
+
+
+def test_k_too_large(draws):
+    with pytest.raises(ScoreError, match="needs at least 8 candidates, got 7"):
+        select(belief_of(draws), scores.precision(8))
+
+
+@pytest.mark.parametrize("limit", [0, -1, 2.5, True, "many"])
+def test_max_evaluations(draws, limit):
+    with pytest.raises(SettingsError, match="max_evaluations"):
+        select(belief_of(draws), scores.regret(2), max_evaluations=limit)
+    assert select(belief_of(draws), scores.regret(2)).certificate.method == "exhaustive"
+    beyond = select(belief_of(draws), scores.regret(2), max_evaluations=9)
+    assert beyond.certificate.method == "branch and bound"
