@@ -9,8 +9,9 @@ import typer
 from typer.testing import CliRunner
 
 from bayesdice_ppl.cli import app
-from bayesdice_ppl.cli.groups import Judge, score_makers
+from bayesdice_ppl.cli.groups import Judge, Model, Question, score_makers
 from bayesdice_ppl.cli.options import field_help, field_names, typed_options, with_options
+from bayesdice_ppl.fitting import flat_settings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,6 +94,18 @@ def test_help_is_the_docstring_under_its_first_line():
     assert "A name, or a call on two lines. [default: squared]" in " ".join(result.output.split())
     assert "[default: small]" in result.output
     assert "Not shown" not in result.output
+
+
+def test_the_defaults_in_the_help_are_those_of_the_library():
+    known = flat_settings(gamma=0.5).flat
+    texts = {**field_help(Model), **field_help(Question)}
+    named = {name: re.search(r"(\w+) \(default", text) for name, text in texts.items()}
+    found = {name: match[1] for name, match in named.items() if match}
+    assert {"inference", "penalty", "surrogate", "link", "on_termination"} <= set(found)
+    for name, word in found.items():
+        assert word == (known[name][0] if isinstance(known[name], list) else known[name]), name
+    assert known["joint"]
+    assert known["draws"] == 4000
 
 
 def test_the_help_names_every_score():

@@ -448,7 +448,7 @@ def test_what_cannot_be_ranked_is_refused_before_the_fit(place, more, monkeypatc
     def never(*_, **__):
         raise AssertionError("a belief was fitted")
 
-    monkeypatch.setattr("bayesdice_ppl.fitting.fit", never)
+    monkeypatch.setattr("bayesdice_ppl.fitting.fit_flat", never)
     arguments = select_arguments(place, "logs.csv", "candidates.csv", *more)
     code, out = run(*arguments)
     assert code == 2, out.err
