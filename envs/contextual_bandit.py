@@ -1,7 +1,7 @@
 """ContextualBandit: Bernoulli arms whose probabilities depend on a context that is drawn anew.
 
 Each step shows a context (the state), pays by the arm that is pulled, and draws the next context
-from the same distribution whatever was done: a recommender's page views, in small.
+from the same distribution whatever the arm: a small model of a recommender's page views.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from bayesdice_ppl.envs.tabular import Outcomes
 from bayesdice_ppl.errors import EnvironmentSpecError
 
 ARMS = ((0.7, 0.4, 0.2), (0.3, 0.6, 0.2), (0.1, 0.3, 0.5), (0.5, 0.45, 0.4))
-"""Four contexts of three arms: in three the best arm differs, in the fourth it hardly matters."""
+"""Four contexts of three arms: the best arm differs in three, and matters little in the fourth."""
 
 
 class ContextualBandit(TableEnv):

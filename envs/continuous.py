@@ -30,7 +30,7 @@ class CartPolePolicy:
     ----------
     alpha
         Index in [0, 1]: the regulator's push has the probability 0.6 alpha, otherwise both pushes
-        are as likely.
+        are equally likely.
 
     Raises
     ------
@@ -58,9 +58,9 @@ def cart_pole_policy(alpha: float) -> CartPolePolicy:
     Parameters
     ----------
     alpha
-        In [0, 1]: 0 pushes at random, and the pole falls every 22 steps or so; 1 lets it fall once
-        in some hundreds of steps. Steadier ones hardly fall at all, so that no simulation could
-        tell them apart.
+        In [0, 1]: at 0 pushes are random, and the pole falls about every 22 steps; at 1 it falls
+        once in some hundreds of steps. Better policies almost never let it fall, so that no
+        simulation could distinguish them.
 
     Raises
     ------

@@ -1,8 +1,7 @@
 """Garnet: random Markov decision processes of a given size, branching and reward sparsity.
 
-One integer seed is one world, so a test can run over many worlds that nobody has picked by hand.
-Rewards are Bernoulli, so that a belief has reward noise to account for as well as noise of the
-transitions.
+One integer seed is one world, so that a test can run over many worlds that nobody picked by hand.
+Rewards are Bernoulli, so that rewards are noisy as well as transitions.
 """
 
 import numpy as np

@@ -1,7 +1,7 @@
-"""A small network as plain arrays: what a trained policy needs to be used, and no more.
+"""A small network as plain arrays, for the use of a trained policy.
 
-Weights live in an `.npz` of arrays, read without pickle, so that a policy from elsewhere can be
-looked at and cannot run anything.
+Weights are an `.npz` of arrays, read without pickle, so that a file from elsewhere cannot run
+anything.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def apply(network: Network, inputs: Float[Array, "batch p"]) -> Float[Array, "ba
 
 @cache
 def _compiled() -> Callable[[Network, Any], Any]:
-    import jax  # not at the top: most worlds need none of it
+    import jax  # not at the top: most worlds do not need it
     import jax.numpy as jnp
 
     def forward(network: Network, inputs: Any) -> Any:
@@ -79,7 +79,7 @@ def load_network(file: Any) -> Network:
     Raises
     ------
     EnvironmentSpecError
-        Layers are missing or do not fit on each other, or a weight is not finite.
+        Layers are missing or their shapes do not match, or a weight is not finite.
     """
     with np.load(file, allow_pickle=False) as arrays:
         found = {name: arrays[name] for name in arrays.files}

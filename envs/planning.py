@@ -1,7 +1,6 @@
 """Planning in a tabular world: optimal action values and actions, by value iteration.
 
-Reference policies are built around the optimum, so it is found from the same table of outcomes
-from which everything else about a world derives.
+Reference policies are built around the optimum, which is found from the world's table of outcomes.
 """
 
 import numpy as np

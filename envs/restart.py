@@ -1,9 +1,9 @@
-"""Games without end: where an episode would terminate, a fresh one starts instead.
+"""Games without end: where an episode would terminate, a new one starts instead.
 
-Behind this wrapper an episodic game is a plain infinite-horizon Markov decision process, for
-which the discounted and the average-reward values of the paper are defined as they stand. The
-terminal states themselves are never visited: the step that would enter one lands in a new start
-state. A game that never terminates can be restarted by chance, with one probability at each step.
+This wrapper makes an episodic game an infinite-horizon Markov decision process, for which the
+paper's discounted and average-reward values are defined. The terminal states are never visited: the
+step that would enter one leads to a start state. A game that never terminates can be restarted at
+random, with the same probability at each step.
 """
 
 from functools import cached_property
@@ -28,7 +28,7 @@ from bayesdice_ppl.envs.tabular import (
 from bayesdice_ppl.errors import EnvironmentSpecError
 
 MOST_OUTCOMES = 20_000_000
-"""Most outcomes of a table that starts anew; so many take about four gigabytes to make."""
+"""Most outcomes of a table that starts anew; making so many takes about four gigabytes."""
 
 
 def restart_outcomes(
@@ -37,17 +37,16 @@ def restart_outcomes(
     *,
     probability: float = 0.0,
 ) -> Outcomes:
-    """Send every outcome that terminates to the start states, and the others there by chance.
+    """Send every outcome that terminates to the start states, and the others with a probability.
 
     Parameters
     ----------
     outcomes
         The episodic table, fields (S, A, K).
     initial_distribution
-        (S,): where a fresh episode starts.
+        (S,): where a new episode starts.
     probability
-        Probability in [0, 1) that a step which does not terminate leads to a fresh start all the
-        same.
+        Probability in [0, 1) that a step which does not terminate leads to a start state too.
 
     Returns
     -------
@@ -66,13 +65,13 @@ def restart_outcomes(
     pair = np.repeat(np.arange(n_states * n_actions), n_outcomes)
     chance, next_state, reward, terminated = (field.ravel() for field in outcomes)
     restarted = chance * np.where(terminated, 1.0, probability)
-    # One row for each way on, and one for each start only where the game can start anew.
+    # One row for each outcome, and one for each start where the game can start anew.
     again = np.flatnonzero(restarted > 0)
     if again.size * starts.size > MOST_OUTCOMES:
         raise EnvironmentSpecError(
             f"Restart: {again.size:,} outcomes that start anew in one of {starts.size:,} states "
-            f"make a table of {again.size * starts.size:,} outcomes, past the "
-            f"{MOST_OUTCOMES:,} that are allowed; use fewer states, starts or terminations."
+            f"make a table of {again.size * starts.size:,} outcomes, past the {MOST_OUTCOMES:,} "
+            "that are allowed. Use fewer states, starts or terminations."
         )
     begun = [np.repeat(field[again], starts.size) for field in (pair, restarted, reward)]
     rows = (
@@ -88,7 +87,7 @@ def restart_outcomes(
 
 
 class Restart(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
-    """Make an episodic environment infinite: termination leads to a fresh start state.
+    """Make an episodic environment infinite: a termination leads to a start state.
 
     `step` never reports termination; it returns the first observation of the new episode, with
     the reward of the step that ended the old one. Truncation passes through. `info["restarted"]`
@@ -103,8 +102,8 @@ class Restart(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     env
         Any Gymnasium environment; a time limit around it, from `gymnasium.make`, is taken off.
     probability
-        Probability in [0, 1) that a step which does not terminate leads to a fresh start all the
-        same: how a game that never terminates becomes ergodic.
+        Probability in [0, 1) that a step which does not terminate leads to a start state too,
+        which makes a game that never terminates ergodic.
 
     Raises
     ------
@@ -120,7 +119,7 @@ class Restart(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     def __init__(self, env: gymnasium.Env[Any, Any], *, probability: float = 0.0) -> None:
         check_share("probability", probability, below_one=True)
         RecordConstructorArgs.__init__(self, probability=probability)
-        # A time limit of the game is none of the infinite world.
+        # A time limit of the game does not belong to the infinite world.
         while isinstance(env, TimeLimit):
             env = env.env
         gymnasium.Wrapper.__init__(self, env)

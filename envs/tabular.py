@@ -1,9 +1,8 @@
 """A tabular world is a table of outcomes: what can follow each state and action, how probably.
 
-Everything that has an exact answer (transition matrices, mean rewards, true values, fast
-sampling) derives from that one table, so a world and its truth cannot drift apart. Outcomes, and
-not a transition matrix with mean rewards, are the primitive because rewards may be random and may
-depend on where one lands.
+Everything exact (transition matrices, mean rewards, true values, fast sampling) derives from that
+one table, so that a world and its true values always agree. The table holds outcomes and not mean
+rewards, because rewards may be random and may depend on the next state.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,6 @@
 """Values of policies in worlds that have no table, by playing them.
 
-What a table gives by one linear solve is here an average over independent episodes, with the
-standard error that such an average has.
+The value is an average over independent episodes, with its standard error.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from bayesdice_ppl.simulation.vectorized import Episodes, play
 LEFT_OUT = 1e-4
 """Share of the discounted steps beyond the horizon, when none is given."""
 LONGEST = 100_000
-"""Most steps of an episode that are played without being asked for."""
+"""Most steps of an episode by default."""
 AVERAGE_HORIZON = 1_000
 """Steps of an episode at gamma = 1, when none are given; the first half is not counted."""
 
@@ -51,9 +50,9 @@ def simulated_value(
     rng_key
         A JAX key.
     horizon
-        Steps of each; by default as many as leave out one discounted step in 10,000. What is left
-        out is taken to be like what is not. At gamma = 1, 1,000 steps of which the first half
-        only lets the chain forget its start.
+        Steps of each. By default as many as leave out one discounted step in 10,000; those left
+        out are taken to be like the others. At gamma = 1, 1,000 steps, of which the first half is
+        not counted, so that the start does not matter.
 
     Returns
     -------
@@ -93,7 +92,7 @@ def _default_horizon(gamma: float) -> int:
 
 
 def _earned(episodes: Episodes, gamma: float, horizon: int) -> Float[np.ndarray, " E"]:
-    # A step may be both; the termination is what counts.
+    # A step may be both; then it is a termination.
     cut = episodes.truncated & ~episodes.terminated & episodes.logged
     if np.any(cut[:, : horizon - 1]):
         step = int(np.flatnonzero(cut.any(axis=0))[0]) + 1
@@ -110,7 +109,7 @@ def _discounted(episodes: Episodes, gamma: float, horizon: int) -> Float[np.ndar
     n_steps = episodes.reward.shape[1]
     weight = (1.0 - gamma) * gamma ** np.arange(n_steps)
     earned = np.where(episodes.logged, episodes.reward, 0.0) @ weight
-    # Nothing is earned after a termination; elsewhere the steps beyond the horizon are to come.
+    # Nothing is earned after a termination; elsewhere there are steps beyond the horizon.
     ended = np.any(episodes.terminated & episodes.logged, axis=1)
     return np.where(ended, earned, earned / (1.0 - gamma**horizon))
 
@@ -119,7 +118,7 @@ def _averages(episodes: Episodes, horizon: int) -> Float[np.ndarray, " E"]:
     """Mean reward of the second half of each episode."""
     if np.any(episodes.terminated & episodes.logged):
         raise EnvironmentSpecError(
-            "gamma = 1: this world terminates, so it has no average reward; wrap it in "
+            "gamma = 1: this world terminates, so that it has no average reward. Wrap it in "
             "bayesdice_ppl.envs.Restart, or use gamma < 1."
         )
     return episodes.reward[:, horizon // 2 :].mean(axis=1)

@@ -1,7 +1,7 @@
 """Logs of a policy at work in a world.
 
-Tabular worlds are sampled in JAX (see `sampling`); rewards, successors and propensities are then
-looked up in float64, so that the logs hold the table's own numbers and not their float32 images.
+Tabular worlds are sampled in JAX (see `sampling`). Rewards, next states and propensities are then
+read from the table in float64, so that the logs hold its exact numbers.
 Other worlds are played in many copies at once (see `vectorized`).
 """
 
@@ -154,7 +154,7 @@ def _logged(batches: list[Episodes], env: Any) -> Logs:
         for name in ("action", "reward", "terminated", "propensity")
     }
     before = np.concatenate([batch.observation[:, :-1][batch.logged] for batch in batches])
-    # What was seen last of each episode follows all rows; elsewhere the next row is the successor.
+    # The last observation of each episode comes after all rows; elsewhere the next row is next.
     after = np.concatenate(
         [
             batch.observation[np.arange(len(batch.logged)), batch.logged.sum(axis=1)]

@@ -1,7 +1,7 @@
-"""Bring a policy onto the states and actions of a tabular world.
+"""Write a policy as a table over the states and actions of a tabular world.
 
-A world numbers its states and actions; a policy may label rows and columns in another order, or
-leave out states that are never reached. A state that can be reached and has no row is refused.
+A world numbers its states and actions. A policy may label rows and columns in another order, or
+leave out states that are never reached. A reachable state without a row is refused.
 """
 
 from typing import Any

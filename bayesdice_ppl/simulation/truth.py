@@ -1,9 +1,8 @@
 """True values and ratios of policies: in tabular worlds exactly, by one linear solve.
 
-Every quantity here derives from the occupancy: the share of time that a policy spends in each
-state, discounted from the start, or in the long run at gamma = 1. These are what beliefs fitted
-to simulated logs are judged by, so they are computed in float64 from the world's own table, and
-by simulation only where a world has none.
+Everything here derives from the occupancy: the share of time that a policy spends in each state,
+discounted from the start, or in the long run at gamma = 1. It is computed in float64 from the
+world's table. A world without a table is simulated.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from bayesdice_ppl.simulation.true_values import TrueValue
 if TYPE_CHECKING:
     import jax
 
-# Below this many states a dense solve is as fast and has no fill-in to fear.
+# Up to this many states a dense solve is as fast as a sparse one.
 DENSE_STATES = 1000
 
 
@@ -80,10 +79,10 @@ def true_value(
     if world is None:
         if rng_key is None:
             raise SettingsError(
-                f"rng_key: {env} has no table, so its value is simulated; pass a JAX key, such as "
-                "jax.random.key(1)."
+                f"rng_key: expected a JAX key, such as jax.random.key(1), since {env} has no table "
+                "and its value is simulated; found None."
             )
-        # Brings in JAX, which exact values do without.
+        # This imports JAX, which exact values do not need.
         from bayesdice_ppl.simulation.monte_carlo import simulated_value
 
         return simulated_value(
@@ -137,7 +136,7 @@ def true_ratio(
     target, logging = policy_table(world, policy), policy_table(world, behavior)
     if np.any(outcomes.terminated & (outcomes.probability > 0)):
         raise EnvironmentSpecError(
-            "true_ratio: this world terminates; wrap it in bayesdice_ppl.envs.Restart."
+            "true_ratio: this world terminates. Wrap it in bayesdice_ppl.envs.Restart."
         )
     wanted = occupancy(policy_moves(outcomes, target), start, gamma)[:, None] * target
     logging_moves = policy_moves(outcomes, logging)
@@ -192,7 +191,7 @@ def _stationary(
     within = moves[visited][:, visited]
     if np.any(within.sum(axis=1) < 1.0 - 1e-6):
         raise EnvironmentSpecError(
-            "gamma = 1: this world terminates, so it has no average reward; wrap it in "
+            "gamma = 1: this world terminates, so that it has no average reward. Wrap it in "
             "bayesdice_ppl.envs.Restart, or use gamma < 1."
         )
     n_classes, label = connected_components(within, directed=True, connection="strong")
@@ -204,7 +203,7 @@ def _stationary(
         raise EnvironmentSpecError(
             f"gamma = 1: the average reward is not unique under this policy: {closed.size} "
             f"classes of states are never left once entered (for example those of states "
-            f"{examples[0]} and {examples[1]}); use gamma < 1, or a policy that mixes them."
+            f"{examples[0]} and {examples[1]}). Use gamma < 1, or a policy that mixes them."
         )
     # On its one closed class the chain is irreducible, so d = d P has one solution up to scale.
     # The equations are dependent: the last is replaced by sum(d) = 1.

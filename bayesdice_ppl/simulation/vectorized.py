@@ -1,7 +1,7 @@
-"""Playing worlds that have no table: many copies side by side, through vectorised Gymnasium.
+"""Play worlds without a table: many copies at once, through Gymnasium's vector environments.
 
-A policy is asked once a step for the actions of all copies. Copies are seeded from one JAX key, so
-that the same key plays the same episodes whatever was played before.
+At each step the policy gives the actions of all copies at once. The copies are seeded from one JAX
+key, so that the same key plays the same episodes whatever was played before.
 """
 
 from __future__ import annotations
@@ -26,8 +26,7 @@ from bayesdice_ppl.policies.tabular import TOLERANCE, number_table
 from bayesdice_ppl.simulation.tables import action_columns
 
 COPIES = 128
-"""Copies that are played side by side; more of them share the cost of asking the policy."""
-
+"""Copies that are played at once; more copies share the cost of the policy."""
 
 LARGE_TABLE = 100_000
 """Bytes from which an array of an environment is shared among its copies."""
@@ -120,15 +119,15 @@ def _copy(world: Any) -> Any:
         return deepcopy(world, shared)
     except (TypeError, ValueError, AttributeError, RuntimeError) as cause:
         raise EnvironmentSpecError(
-            f"env: {world} could not be copied, as playing it needs ({cause}); give one that "
-            "draws no picture and holds no open resource."
+            f"env: {world} could not be copied, which playing it needs: {cause}. Give one that "
+            "renders nothing and holds no open resource."
         ) from cause
 
 
 def _tables(layer: Any) -> dict[int, Any]:
     """What deepcopy is to take as copied already: arrays of the layer, and tuples of them."""
     if not isinstance(layer, TableEnv | Restart):
-        # Of a stranger's arrays nobody knows whether they change as it is played.
+        # The arrays of other environments may change as they are played.
         return {}
     parts = [
         part
@@ -156,8 +155,8 @@ def check_spaces(env: Any) -> None:
         vector = isinstance(space, gymnasium.spaces.Box) and len(space.shape) == 1
         if not (counted or vector):
             raise EnvironmentSpecError(
-                f"{name}_space: expected Discrete (from 0) or a Box of one axis, found {space}; "
-                "Gymnasium's wrappers (FlattenObservation, say) can turn it into one."
+                f"{name}_space: expected Discrete (from 0) or a Box of one axis, found {space}. "
+                "Use one of Gymnasium's wrappers, such as FlattenObservation."
             )
 
 
@@ -211,8 +210,8 @@ def _vector_chooser(policy: ContinuousPolicy, size: int) -> _Chooser:
         if not np.all(np.isfinite(density) & (density > 0.0)):
             worst = int(np.argmin(np.isfinite(density) & (density > 0.0)))
             raise PoliciesError(
-                f"policy: log_prob(obs, action) is {log_density[worst]:g} at an action of its own; "
-                "no positive, finite density can be logged for it."
+                "policy: log_prob(obs, action): expected a positive, finite density at actions of "
+                f"the policy, found the log density {log_density[worst]:g}."
             )
         return action[0], density
 
@@ -244,7 +243,7 @@ def _discrete_chooser(policy: Policy, n_actions: int) -> _Chooser:
                 f"1, found {probability[worst]}."
             )
         limits = np.cumsum(probability, axis=1)
-        # Scaled by the total, so that rounding never picks what lies past the last action.
+        # Scaled by the total, so that rounding never picks an action past the last.
         draw = rng.random((len(obs), 1)) * limits[:, -1:]
         action = np.sum(limits <= draw, axis=1)
         return action, probability[np.arange(len(obs)), action]
@@ -258,7 +257,7 @@ def _play_batch(
     seeds = seed_sequence(key)
     for_worlds, for_actions = seeds.spawn(2)
     n_copies = copies.num_envs
-    # A seed a copy, as seeds in a row make neighbouring generators of some kinds alike.
+    # One seed for each copy: consecutive seeds make some kinds of generators alike.
     given = for_worlds.generate_state(n_copies).tolist()
     obs, _ = copies.reset(seed=given)
     rng = np.random.default_rng(for_actions)

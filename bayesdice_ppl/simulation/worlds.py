@@ -1,8 +1,4 @@
-"""Worlds by name, with a logging policy and candidates: what the command line simulates.
-
-A world here is the whole setting of an experiment: the environment, the policy that writes the
-logs, the candidates to choose from, and the discount at which the choice is usually posed.
-"""
+"""Worlds by name: an environment, a logging policy, candidates, and the usual discount."""
 
 from __future__ import annotations
 
@@ -21,7 +17,7 @@ CANDIDATES = (0.75, 0.8, 0.85, 0.9, 0.95)
 """Alphas of the paper's five candidates (Yang et al., appendix C.1)."""
 
 SIMULATED_EPISODES = 200
-"""Episodes behind a value that `known_values` has to simulate."""
+"""Episodes of each value that `known_values` simulates."""
 
 
 class World(NamedTuple):
@@ -93,7 +89,7 @@ def make_world(
     unknown = sorted(set(options) - set(allowed))
     if unknown:
         raise SettingsError(
-            f"world {name!r} has no option {unknown[0]!r}; its options are "
+            f"world {name!r}: it has no option {unknown[0]!r}; its options are "
             f"{', '.join(allowed) or 'none'}."
         )
     try:
@@ -146,7 +142,7 @@ def known_values(world: World, *, rng_key: jax.Array) -> dict[str, TrueValue]:
 
 
 def _policy_name(alpha: float) -> str:
-    # Two digits for the usual round alphas, so that names line up; as many as needed otherwise.
+    # Two digits for round alphas, so that names line up; as many as needed otherwise.
     return f"alpha_{alpha:.2f}" if round(alpha, 2) == alpha else f"alpha_{alpha}"
 
 

@@ -9,8 +9,7 @@ import bayesdice_ppl as bd
 from bayesdice_ppl.experiments.believing import draw_values
 from bayesdice_ppl.experiments.trials import Cell, deal
 from bayesdice_ppl.experiments.value_beliefs import ValueBelief, draw_belief, pad, value_belief
-from bayesdice_ppl.inference import make_settings
-from bayesdice_ppl.preparation import gather
+from bayesdice_ppl.fitting import flat_settings, read_inputs
 
 LOGS = [("bandit", 30, 1), ("frozenlake", 6, 50), ("garnet", 4, 60)]
 
@@ -31,8 +30,8 @@ def fitted(trial, **given):
 def test_the_belief_is_that_of_the_fit(world, n_episodes, max_steps, preset):
     trial = deal(Cell(world, 0.5, n_episodes, max_steps, 1), 0, 0)
     known = fitted(trial, preset=preset, draws=50)["constant_data"]
-    settings = make_settings(gamma=trial.gamma, inference="exact", preset=preset)
-    gathered = gather(trial.logs, trial.candidates, settings)
+    settings = flat_settings(gamma=trial.gamma, inference="exact", preset=preset)
+    gathered = read_inputs(trial.logs, trial.candidates, settings, trial.rng_key)
     padded, _ = pad(gathered.cells, gathered.candidates)
     assert len(padded.pair_state) % 4 == 0
     found = value_belief(gathered.cells, gathered.candidates, settings)
@@ -72,8 +71,8 @@ def test_the_paper_s_form_draws_independently():
 
 def test_other_settings_are_refused():
     trial = deal(Cell("bandit", 0.5, 10, 1, 1), 0, 0)
-    settings = make_settings(gamma=0.0, inference="exact", penalty="squared")
-    gathered = gather(trial.logs, trial.candidates, settings)
+    settings = flat_settings(gamma=0.0, inference="exact", penalty="squared")
+    gathered = read_inputs(trial.logs, trial.candidates, settings, trial.rng_key)
     with pytest.raises(bd.errors.SettingsError, match="default settings"):
         value_belief(gathered.cells, gathered.candidates, settings)
 
