@@ -15,7 +15,6 @@ import numpy as np
 import polars as pl
 
 from bayesdice_ppl.baselines.bayesian.bayes_optimal import bayes_optimal_ranking
-from bayesdice_ppl.experiments.believing import draw_values
 from bayesdice_ppl.experiments.ranking_rules import (
     KS,
     NUMBERS,
@@ -28,6 +27,7 @@ from bayesdice_ppl.experiments.ranking_rules import (
 )
 from bayesdice_ppl.experiments.rule_comparison import STANDARD_ERRORS, RuleComparison, total
 from bayesdice_ppl.experiments.trials import PRIOR_BANDIT, Plan, Trial
+from bayesdice_ppl.experiments.value_draws import draw_values
 from bayesdice_ppl.keys import seed_sequence
 
 ALIGNED, INDEPENDENT, OPTIMAL = "aligned", "aligned, independent", "Bayes-optimal"
