@@ -16,6 +16,7 @@ from benchmarks.tables import RESULTS
 
 TABLES = (
     "speed",
+    "start_up",
     "simulation",
     "worlds",
     "calibration",
