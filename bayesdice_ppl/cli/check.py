@@ -9,15 +9,15 @@ import typer
 
 from bayesdice_ppl.cli.app import EXIT_NO_RECOMMENDATION, app
 from bayesdice_ppl.cli.console import make_console, show_logs, show_rows
-from bayesdice_ppl.cli.groups import Log, Question, given
+from bayesdice_ppl.cli.groups import LogOptions, ValueOptions, given
 from bayesdice_ppl.cli.options import with_options
 
 
 @app.command()
 @with_options
 def check(
-    data: Log,
-    question: Question,
+    data: LogOptions,
+    question: ValueOptions,
     policies: Annotated[
         Path | None, typer.Option("-p", "--policies", help="Candidates to check with the log.")
     ] = None,

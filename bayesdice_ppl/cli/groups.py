@@ -41,7 +41,7 @@ def given(group: Any) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Log:
+class LogOptions:
     """Data.
 
     Attributes
@@ -69,7 +69,7 @@ class Log:
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class Data(Log):
+class DataOptions(LogOptions):
     """Data.
 
     Attributes
@@ -94,7 +94,7 @@ class Data(Log):
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class Question:
+class ValueOptions:
     """Value.
 
     Attributes
@@ -111,7 +111,7 @@ class Question:
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class Judge:
+class ScoreOptions:
     """Score.
 
     Attributes
@@ -187,7 +187,7 @@ def _parameters(maker: Any) -> dict[str, inspect.Parameter]:
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class Launch:
+class LaunchOptions:
     """Rules of the launch.
 
     Attributes
@@ -225,7 +225,7 @@ class Launch:
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class Model:
+class ModelOptions:
     """BayesDICE.
 
     Attributes
@@ -264,14 +264,14 @@ class Model:
     preset: str | None = None
     include_logged: Annotated[bool, typer.Option("--include-logged")] = False
 
-    def settings(self, question: Question, draws: int | None) -> dict[str, Any]:
+    def settings(self, question: ValueOptions, draws: int | None) -> dict[str, Any]:
         """What `bayesdice_ppl.fitting.fit_flat` takes."""
         settings = {**given(question), **given(self)}
         if self.statistic is not None:
             settings["statistic"] = read_list("--statistic", self.statistic)
         return settings if draws is None else {**settings, "draws": draws}
 
-    def with_baseline(self, judge: Judge) -> Model:
+    def with_baseline(self, judge: ScoreOptions) -> ModelOptions:
         """Add the policy that wrote the log where it is the baseline."""
         return (
             dataclasses.replace(self, include_logged=True) if judge.baseline == "logged" else self

@@ -15,7 +15,7 @@ import typer
 from bayesdice_ppl.checks import one_of
 from bayesdice_ppl.cli.app import app
 from bayesdice_ppl.cli.console import make_console, show_methods, show_rows
-from bayesdice_ppl.cli.groups import Judge, Launch, Model
+from bayesdice_ppl.cli.groups import LaunchOptions, ModelOptions, ScoreOptions
 from bayesdice_ppl.cli.options import field_names, typed_options
 from bayesdice_ppl.cli.texts import read_pairs
 from bayesdice_ppl.errors import SettingsError
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from bayesdice_ppl.baselines import Baseline
 
 BAYESDICE = "bayesdice"
-OF_BELIEFS = (*field_names(Judge), *field_names(Launch))
+OF_BELIEFS = (*field_names(ScoreOptions), *field_names(LaunchOptions))
 OF_INTERVALS = ("by", "level")
 
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class Method:
+class MethodOptions:
     """Other methods.
 
     Attributes
@@ -83,7 +83,7 @@ class Method:
             _check_draws(name, settings)
             settings["draws"] = draws
         method = make(name, **settings)
-        _refuse(context, field_names(Model), f"to BayesDICE, and --method is {method.short}")
+        _refuse(context, field_names(ModelOptions), f"to BayesDICE, and --method is {method.short}")
         if method.gives == "draws":
             why = f"to methods without draws, and {method.short} gives a belief: use --score"
             _refuse(context, OF_INTERVALS, why)

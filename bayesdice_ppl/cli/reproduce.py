@@ -24,7 +24,7 @@ INTERRUPTED = 130
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class Choices:
+class RunOptions:
     """Size of the experiment.
 
     Attributes
@@ -82,7 +82,7 @@ def reproduce(
         Path,
         typer.Option("-o", "--output", help="Folder. A run that was interrupted there is resumed."),
     ],
-    choices: Choices,
+    choices: RunOptions,
     workers: Annotated[
         int | None, typer.Option(min=1, help="Number of processes. Default: one for each core.")
     ] = None,

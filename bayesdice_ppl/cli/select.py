@@ -10,18 +10,18 @@ import typer
 
 from bayesdice_ppl.cli.app import EXIT_NO_RECOMMENDATION, app
 from bayesdice_ppl.cli.groups import (
-    Data,
+    DataOptions,
     Draws,
-    Judge,
-    Launch,
-    Model,
+    LaunchOptions,
+    ModelOptions,
     Output,
     Overwrite,
-    Question,
+    ScoreOptions,
     Seed,
+    ValueOptions,
     given,
 )
-from bayesdice_ppl.cli.methods import Method
+from bayesdice_ppl.cli.methods import MethodOptions
 from bayesdice_ppl.cli.options import with_options
 from bayesdice_ppl.cli.results import (
     draw_belief,
@@ -36,13 +36,13 @@ from bayesdice_ppl.cli.results import (
 @with_options
 def select(
     context: typer.Context,
-    data: Data,
-    question: Question,
+    data: DataOptions,
+    question: ValueOptions,
     output: Output,
-    judge: Judge,
-    launch: Launch,
-    model: Model,
-    method: Method,
+    judge: ScoreOptions,
+    launch: LaunchOptions,
+    model: ModelOptions,
+    method: MethodOptions,
     seed: Seed = None,
     draws: Draws = None,
     overwrite: Overwrite = False,
@@ -96,10 +96,10 @@ def select(
 @app.command()
 @with_options
 def fit(
-    data: Data,
-    question: Question,
+    data: DataOptions,
+    question: ValueOptions,
     output: Annotated[Path, typer.Option("-o", "--output", help="The belief, a .nc file.")],
-    model: Model,
+    model: ModelOptions,
     seed: Seed = None,
     draws: Draws = None,
     overwrite: Overwrite = False,
@@ -123,8 +123,8 @@ def fit(
 @with_options
 def rank(
     belief: Annotated[Path, typer.Argument(help="A belief, from `bayesdice fit` or `select`.")],
-    judge: Judge,
-    launch: Launch,
+    judge: ScoreOptions,
+    launch: LaunchOptions,
     statistic: Annotated[
         str | None,
         typer.Option(help="Which statistic ranks, if the belief has several."),

@@ -11,7 +11,7 @@ import typer
 
 from bayesdice_ppl.cli.app import app, draw_seed
 from bayesdice_ppl.cli.console import make_console, show_true_values
-from bayesdice_ppl.cli.groups import MAX_SEED, Data, Judge, Output, Overwrite, Seed
+from bayesdice_ppl.cli.groups import MAX_SEED, DataOptions, Output, Overwrite, ScoreOptions, Seed
 from bayesdice_ppl.cli.results import fit_belief, write_selection
 from bayesdice_ppl.errors import OutputError, SettingsError
 from bayesdice_ppl.outputs import check_file, check_folder, staged_file
@@ -78,7 +78,7 @@ def demo(
     from bayesdice_ppl.datasets import open_bandit
 
     console = make_console()
-    score = Judge(score="regret", top=2).make()
+    score = ScoreOptions(score="regret", top=2).make()
     check_folder(output, overwrite=overwrite)
     console.rule("Open Bandit: real clicks on a fashion store's front page, gamma = 0")
     real = open_bandit()
@@ -96,7 +96,7 @@ def demo(
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as cause:
         raise OutputError(f"{folder}: cannot be made: {cause.strerror}.") from cause
-    data = Data(logs=folder / "logs.parquet", policies=folder / "candidates.parquet")
+    data = DataOptions(logs=folder / "logs.parquet", policies=folder / "candidates.parquet")
     play = Play("frozenlake", 0.5, 50, 100, (0.0, 0.25, 0.75, 0.9, 1.0))
     gamma = _simulate(play, seed, data.logs, data.policies)
     logs, policies = data.read()

@@ -16,7 +16,7 @@ from bayesdice_ppl.checks import discount, whole
 from bayesdice_ppl.errors import EnvironmentSpecError, SettingsError
 from bayesdice_ppl.keys import check_key
 from bayesdice_ppl.simulation.true_values import TrueValue
-from bayesdice_ppl.simulation.vectorized import Episodes, play
+from bayesdice_ppl.simulation.vectorized import PlayedEpisodes, play
 
 LEFT_OUT = 1e-4
 """Share of the discounted steps beyond the horizon, when none is given."""
@@ -91,7 +91,7 @@ def _default_horizon(gamma: float) -> int:
     return 1 if gamma == 0 else max(1, math.ceil(math.log(LEFT_OUT) / math.log(gamma)))
 
 
-def _earned(episodes: Episodes, gamma: float, horizon: int) -> Float[np.ndarray, " E"]:
+def _earned(episodes: PlayedEpisodes, gamma: float, horizon: int) -> Float[np.ndarray, " E"]:
     # A step may be both; then it is a termination.
     cut = episodes.truncated & ~episodes.terminated & episodes.logged
     if np.any(cut[:, : horizon - 1]):
@@ -104,7 +104,7 @@ def _earned(episodes: Episodes, gamma: float, horizon: int) -> Float[np.ndarray,
     return _averages(episodes, horizon) if gamma == 1 else _discounted(episodes, gamma, horizon)
 
 
-def _discounted(episodes: Episodes, gamma: float, horizon: int) -> Float[np.ndarray, " E"]:
+def _discounted(episodes: PlayedEpisodes, gamma: float, horizon: int) -> Float[np.ndarray, " E"]:
     """(1 - gamma) sum_t gamma^t r_t of each episode."""
     n_steps = episodes.reward.shape[1]
     weight = (1.0 - gamma) * gamma ** np.arange(n_steps)
@@ -114,7 +114,7 @@ def _discounted(episodes: Episodes, gamma: float, horizon: int) -> Float[np.ndar
     return np.where(ended, earned, earned / (1.0 - gamma**horizon))
 
 
-def _averages(episodes: Episodes, horizon: int) -> Float[np.ndarray, " E"]:
+def _averages(episodes: PlayedEpisodes, horizon: int) -> Float[np.ndarray, " E"]:
     """Mean reward of the second half of each episode."""
     if np.any(episodes.terminated & episodes.logged):
         raise EnvironmentSpecError(

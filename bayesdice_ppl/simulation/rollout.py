@@ -19,7 +19,7 @@ from bayesdice_ppl.keys import check_key
 from bayesdice_ppl.logs import Logs
 from bayesdice_ppl.simulation.sampling import sample_transitions
 from bayesdice_ppl.simulation.tables import policy_table
-from bayesdice_ppl.simulation.vectorized import Episodes, play
+from bayesdice_ppl.simulation.vectorized import PlayedEpisodes, play
 
 SPACES = ("observation_space", "action_space")
 STEP_BYTES, MOST_BYTES = 160, 16 * 2**30
@@ -147,7 +147,7 @@ def _codes(seen: np.ndarray) -> np.ndarray:
     return np.cumsum(seen) - 1
 
 
-def _logged(batches: list[Episodes], env: Any) -> Logs:
+def _logged(batches: list[PlayedEpisodes], env: Any) -> Logs:
     lengths = np.concatenate([batch.logged.sum(axis=1) for batch in batches])
     fields = {
         name: np.concatenate([getattr(batch, name)[batch.logged] for batch in batches])

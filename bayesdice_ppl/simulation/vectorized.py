@@ -32,7 +32,7 @@ LARGE_TABLE = 100_000
 """Bytes from which an array of an environment is shared among its copies."""
 
 
-class Episodes(NamedTuple):
+class PlayedEpisodes(NamedTuple):
     """Played episodes, E of them, T steps each.
 
     Attributes
@@ -60,7 +60,7 @@ class Episodes(NamedTuple):
 
 def play(
     env: Any, policy: Any, n_episodes: int, max_steps: int, rng_key: jax.Array
-) -> Iterator[Episodes]:
+) -> Iterator[PlayedEpisodes]:
     """Play a policy for many episodes, batch by batch.
 
     Parameters
@@ -77,7 +77,7 @@ def play(
 
     Yields
     ------
-    Episodes
+    PlayedEpisodes
         Up to 128 at a time, in all `n_episodes`.
 
     Raises
@@ -102,7 +102,7 @@ def play(
         for batch, first in enumerate(range(0, n_episodes, n_copies)):
             episodes = _play_batch(copies, choose, max_steps, jax.random.fold_in(rng_key, batch))
             kept = min(n_copies, n_episodes - first)
-            yield Episodes(*(field[:kept] for field in episodes))
+            yield PlayedEpisodes(*(field[:kept] for field in episodes))
     finally:
         copies.close()
 
@@ -253,7 +253,7 @@ def _discrete_chooser(policy: Policy, n_actions: int) -> _Chooser:
 
 def _play_batch(
     copies: SyncVectorEnv, choose: _Chooser, max_steps: int, key: jax.Array
-) -> Episodes:
+) -> PlayedEpisodes:
     seeds = seed_sequence(key)
     for_worlds, for_actions = seeds.spawn(2)
     n_copies = copies.num_envs
@@ -280,7 +280,7 @@ def _play_batch(
         alive = alive & ~(terminated | truncated)
         if not alive.any():
             break
-    return Episodes(
+    return PlayedEpisodes(
         *(
             np.stack(field, axis=1)
             for field in (observations, actions, rewards, ends, cuts, densities, logged)

@@ -9,7 +9,7 @@ import typer
 from typer.testing import CliRunner
 
 from bayesdice_ppl.cli import app
-from bayesdice_ppl.cli.groups import Judge, Model, Question, score_makers
+from bayesdice_ppl.cli.groups import ModelOptions, ScoreOptions, ValueOptions, score_makers
 from bayesdice_ppl.cli.options import field_help, field_names, typed_options, with_options
 from bayesdice_ppl.fitting import flat_settings
 
@@ -98,7 +98,7 @@ def test_help_is_the_docstring_under_its_first_line():
 
 def test_the_defaults_in_the_help_are_those_of_the_library():
     known = flat_settings(gamma=0.5).flat
-    texts = {**field_help(Model), **field_help(Question)}
+    texts = {**field_help(ModelOptions), **field_help(ValueOptions)}
     named = {name: re.search(r"(\w+) \(default", text) for name, text in texts.items()}
     found = {name: match[1] for name, match in named.items() if match}
     assert {"inference", "penalty", "surrogate", "link", "on_termination"} <= set(found)
@@ -110,7 +110,7 @@ def test_the_defaults_in_the_help_are_those_of_the_library():
 
 def test_the_help_names_every_score():
     for name in score_makers():
-        assert name in field_help(Judge)["score"]
+        assert name in field_help(ScoreOptions)["score"]
 
 
 @pytest.mark.parametrize(
