@@ -40,7 +40,6 @@ LEVELS = (
     ("simulation",),
     ("datasets", "plots"),
     ("experiments",),
-    ("console",),
     ("cli",),
     ("__main__", LIBRARY),
 )

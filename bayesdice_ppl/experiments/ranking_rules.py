@@ -1,7 +1,7 @@
-"""Rankings and what they lose: every rule's ranking judged by every score against the truth.
+"""Rules that rank candidates from draws, and the loss of each ranking at the true values.
 
 With five candidates all 120 rankings are tried, as `bayesdice_ppl.select` does, but without its
-table and certificate; a test holds the two against each other.
+table and certificate. A test compares the two.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from bayesdice_ppl.selection.rules import no_rules
 from bayesdice_ppl.selection.solvers.exhaustive import search
 
 NUMBERS = ("mean", "mean + sd", "mean - sd", "5 % lower bound", "95 % upper bound")
-"""Rules that look at one number a candidate."""
+"""Rules that sort by one number for each candidate."""
 
 
 KS = (1, 2, 3, 4)
@@ -79,7 +79,7 @@ def aligned(
 
 
 def shuffled(draws: Float[np.ndarray, "S N"], rng: np.random.Generator) -> Float[np.ndarray, "S N"]:
-    """Draws with the same marginals and no correlation: each column in an order of its own."""
+    """Draws with the same marginals and no correlation: each column in random order."""
     return rng.permuted(draws, axis=0)
 
 
@@ -88,7 +88,7 @@ def realized(
     rankings: Mapping[str, Mapping[str, Int[np.ndarray, " N"]]],
     given: Sequence[Score],
 ) -> dict[tuple[str, str], float]:
-    """Judge rankings by the true values.
+    """Losses of rankings at the true values.
 
     Parameters
     ----------

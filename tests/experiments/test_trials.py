@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 
 import bayesdice_ppl as bd
-from bayesdice_ppl.experiments.cells import PRIOR_BANDIT, Cell, deal
+from bayesdice_ppl.experiments.trials import PRIOR_BANDIT, Cell, deal
 
 
 def rows(trial):

@@ -51,6 +51,13 @@ def listed(names_axes):
     ]
 
 
+def test_every_name_is_a_function_and_not_its_module():
+    import bayesdice_ppl.plots.rank_probabilities  # noqa: F401 (which sets the package's attribute)
+
+    names = set(plots.__all__) - {"X_LABEL"}
+    assert all(callable(getattr(plots, name)) for name in names)
+
+
 def test_policies_by_mean_best_on_top():
     collection = plots.forest(belief_of(["a", "b", "c"]))
     assert type(collection) is az.PlotCollection
@@ -130,7 +137,12 @@ def test_nothing_overlaps_or_leaves_the_figure(names, tmp_path):
 
 @pytest.mark.parametrize(
     ("order", "message"),
-    [(["a", "z"], "order names 'z'"), (["a", "a"], "twice"), ([], "best first"), ("a", "by name")],
+    [
+        (["a", "z"], "found 'z'"),
+        (["a", "a"], "twice"),
+        ([], "best first"),
+        ("a", "names of policies"),
+    ],
 )
 def test_bad_orders(order, message):
     with pytest.raises(SettingsError, match=message):

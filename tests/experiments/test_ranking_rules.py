@@ -6,8 +6,7 @@ import pytest
 from arviz_base import from_dict
 
 import bayesdice_ppl as bd
-from bayesdice_ppl.experiments.comparing import compare, count_verdicts, losses_table, total
-from bayesdice_ppl.experiments.judging import (
+from bayesdice_ppl.experiments.ranking_rules import (
     aligned,
     by_number,
     loss_rows,
@@ -15,6 +14,7 @@ from bayesdice_ppl.experiments.judging import (
     shuffled,
     top_k_scores,
 )
+from bayesdice_ppl.experiments.rule_comparison import compare, count_verdicts, losses_table, total
 
 
 def draws_of(seed, n_draws=300, n_policies=5):

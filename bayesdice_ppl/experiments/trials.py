@@ -1,7 +1,7 @@
-"""One cell of an experiment, and the trials in it: a fresh log of a world whose truth is known.
+"""Cells of an experiment and their trials: each trial is a new log of a world with a known truth.
 
-A trial is dealt from the experiment's seed, its cell and its number alone, so that it is the same
-however many others run, in which order, and in which process.
+A trial follows from the experiment's seed, its cell and its number alone, so that it is the same
+whatever other trials run, in whatever order and process.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import jax
 import numpy as np
 from jaxtyping import Float, PRNGKeyArray
 
+from bayesdice_ppl.checks import one_of
 from bayesdice_ppl.envs import Bandit
 from bayesdice_ppl.errors import SettingsError
 from bayesdice_ppl.keys import seed_sequence
@@ -68,7 +69,7 @@ class Cell(NamedTuple):
 
 @final
 class Plan(NamedTuple):
-    """Which cells an experiment has, in full and at a glance.
+    """Which cells an experiment has, in full and in a quick run.
 
     Attributes
     ----------
@@ -125,7 +126,7 @@ class Plan(NamedTuple):
 
 @final
 class Trial(NamedTuple):
-    """One log, the candidates, and what nobody with the log alone would know.
+    """One log, its candidates, and their true values.
 
     Attributes
     ----------
@@ -136,8 +137,8 @@ class Trial(NamedTuple):
     logs
         The log.
     candidates
-        Name -> policy, N of them, in an order of the trial's own: a method that breaks ties by the
-        order in which candidates are given gains or loses nothing by it on average.
+        Name -> policy, N of them, in random order: a method that breaks ties by the order of the
+        candidates gains or loses nothing by it on average.
     places
         Place of each candidate in the world's family, in the same order.
     gamma
@@ -185,7 +186,7 @@ def deal(cell: Cell, number: int, seed: int) -> Trial:
         arms = (float(rates[0]), float(rates[1]))
         world, truth = _prior_bandit(cell, arms)
     elif cell.world == "garnet":
-        # A random world, and so another one in each trial.
+        # A random world, another one in each trial.
         world_seed = int(seed_sequence(world_key).generate_state(1)[0])
         arms, (world, truth) = None, _world(cell.world, cell.behavior, cell.candidates, world_seed)
     else:
@@ -211,11 +212,10 @@ def _world(
     name: str, behavior: float, candidates: tuple[float, ...], world_seed: int | None = None
 ) -> tuple[World, np.ndarray]:
     """Make a world with the true values of its candidates."""
-    if name not in WORLDS:
-        raise SettingsError(f"world: expected one of {', '.join(WORLDS)}, found {name!r}.")
+    one_of("world", name, WORLDS)
     options = {} if world_seed is None else {"world_seed": world_seed}
     world = make_world(name, alpha=behavior, candidates=candidates, **options)
-    # The key is for worlds whose values are simulated, of which there is none here.
+    # The key is for worlds with simulated values, of which there is none here.
     known: dict[str, Any] = known_values(world, rng_key=jax.random.key(0))
     missing = [policy for policy in world.candidates if policy not in known]
     if missing:
@@ -227,7 +227,7 @@ _fixed_world = lru_cache(maxsize=16)(_world)
 
 
 def _prior_bandit(cell: Cell, arms: tuple[float, float]) -> tuple[World, np.ndarray]:
-    """Make a bandit in which alpha is the share of the first arm, be it the better one or not."""
+    """Make a bandit in which alpha is the share of the first arm, better or worse."""
 
     def policy_at(alpha: float) -> TabularPolicy:
         return TabularPolicy(np.array([[alpha, 1.0 - alpha]]))

@@ -8,6 +8,7 @@ import numpy as np
 
 from bayesdice_ppl.belief import BeliefView, read_values
 from bayesdice_ppl.plots.forest import in_order
+from bayesdice_ppl.plots.layout import FONT, GAP, SIDE, SMALL_FONT, place, set_caption, widest
 from bayesdice_ppl.selection.ranks import rank_probabilities as probabilities_of
 
 if TYPE_CHECKING:
@@ -18,15 +19,14 @@ if TYPE_CHECKING:
 
 X_LABEL = "true place (1 is best)"
 COLOR_LABEL = "probability"
-# Up to so many policies, cells hold their number; up to so many, every policy and place is named.
+# The most policies whose cells hold their number, and the most of which each is named.
 _NUMBERED, _NAMED = 12, 40
-# Inches: margins, the upper one without and with a title, the bar of colors, the least and the most
-# that the map measures across, and a cell of those with numbers and of those with names.
-_SIDE, _TOP, _TITLED, _BOTTOM = 0.2, 0.15, 0.35, 0.6
-_GAP, _BAR, _BAR_NUMBERS = 0.15, 0.15, 0.75
+# Inches: the upper margin without and with a title, the lower margin; the color bar, its numbers;
+# the least and the most width of the map; a cell with a number, and one without.
+_TOP, _TITLED, _BOTTOM = 0.15, 0.35, 0.6
+_BAR, _BAR_NUMBERS = 0.15, 0.75
 _LEAST, _MOST = 1.7, 8.0
 _CELL, _SMALL_CELL = (0.5, 0.3), (0.2, 0.2)
-_FONT, _SMALL_FONT = 10, 8
 
 
 def rank_probabilities(
@@ -96,32 +96,29 @@ def _draw(collection: "PlotCollection", names: list[str], shares: np.ndarray, me
         from matplotlib.ticker import MaxNLocator
 
         axes.xaxis.set_major_locator(MaxNLocator(nbins=10, integer=True))
-    font = _FONT if n_places <= _NUMBERED else _SMALL_FONT
+    font = FONT if n_places <= _NUMBERED else SMALL_FONT
     axes.tick_params(labelsize=font, length=0)
-    axes.set_xlabel(X_LABEL, fontsize=_FONT)
-    for text in axes.get_yticklabels():
-        text.set_parse_math(False)  # a name may hold a dollar sign
+    axes.set_xlabel(X_LABEL, fontsize=FONT)
     bar = figure.add_axes((0.0, 0.0, 1.0, 1.0))
     figure.colorbar(image, cax=bar, label=COLOR_LABEL)
-    bar.tick_params(labelsize=_SMALL_FONT)
-    if method:
-        axes.set_title(method, loc="left", fontsize=_SMALL_FONT, color="0.35", parse_math=False)
+    bar.tick_params(labelsize=SMALL_FONT)
+    set_caption(axes, method)
     _lay_out(figure, axes, bar, shares.shape, _TITLED if method else _TOP)
 
 
 def _write_numbers(axes: "Axes", shares: np.ndarray) -> None:
     """Write each probability in its cell, but for those that are 0."""
-    for row, place in zip(*np.nonzero(shares > 1e-9), strict=True):
-        share = shares[row, place]
+    for row, column in zip(*np.nonzero(shares > 1e-9), strict=True):
+        share = shares[row, column]
         number = f"{share:.2f}" if share >= 0.005 else "<.01"
         dark = share > 0.6 * shares.max()
         axes.text(
-            place + 1,
+            column + 1,
             row,
             number,
             ha="center",
             va="center",
-            fontsize=_SMALL_FONT,
+            fontsize=SMALL_FONT,
             color="white" if dark else "0.2",
         )
 
@@ -134,12 +131,10 @@ def _lay_out(
     cell = _CELL if n_places <= _NUMBERED else _SMALL_CELL
     width = float(np.clip(n_places * cell[0], _LEAST, _MOST))
     height = float(np.clip(n_rows * cell[1], _LEAST, _MOST))
-    names = max(text.get_window_extent().width for text in axes.get_yticklabels()) / figure.dpi
-    left = _SIDE + names + _GAP
-    total_width = left + width + _GAP + _BAR + _BAR_NUMBERS
-    total_height = _BOTTOM + height + top
-    figure.set_size_inches(total_width, total_height)
-    bottom, share = _BOTTOM / total_height, height / total_height
-    axes.set_position((left / total_width, bottom, width / total_width, share))
-    start = (left + width + _GAP) / total_width
-    bar.set_position((start, bottom, _BAR / total_width, share))
+    left = SIDE + widest(figure, axes.get_yticklabels()) + GAP
+    start = left + width + GAP
+    place(
+        figure,
+        (start + _BAR + _BAR_NUMBERS, _BOTTOM + height + top),
+        {axes: (left, _BOTTOM, width, height), bar: (start, _BOTTOM, _BAR, height)},
+    )

@@ -1,4 +1,4 @@
-"""What the command line shows: tables and sentences, for people at a terminal."""
+"""What the terminal shows: tables and sentences."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _THIN = "? The logs say too little about this candidate; do not trust its number
 
 
 def make_console(*, stderr: bool = False) -> Console:
-    """A console that does not color numbers of its own accord."""
+    """A console that leaves numbers uncolored."""
     return Console(stderr=stderr, highlight=False, soft_wrap=False)
 
 
 def show_selection(console: Console, selection: Selection) -> None:
-    """Print the table, the remarks and one sentence that answers the question."""
+    """Print the table, the warnings, and one sentence that answers the question."""
     what = (
         "Value of each candidate (reward per step)"
         if selection.statistic == "mean"
@@ -71,7 +71,7 @@ def show_selection(console: Console, selection: Selection) -> None:
 
 
 def show_information(console: Console, worth: InformationValue) -> None:
-    """Print what knowing the candidates' values better would be worth."""
+    """Print how much loss is saved by knowing a candidate's value."""
     rows = [
         [row["policy"], f"{row['value_of_information']:.3g}", f"{row['standard_error']:.1g}"]
         for row in worth.table.iter_rows(named=True)
@@ -105,20 +105,20 @@ def show_logs(console: Console, logs: Logs) -> None:
 
 
 def show_fit(console: Console, belief: DataTree) -> None:
-    """Print how the belief was made: rows left out, action space, the logs' own value."""
+    """Print how the belief was made: rows left out, actions, the value of the logging policy."""
     from bayesdice_ppl.belief import BeliefView
 
     view = BeliefView(belief)
     if view.rows_left_out:
         console.print(
-            f"Left out {view.rows_left_out:,} of {view.n_transitions:,} transitions: the "
-            "log does not say where some of them led, and keeping the terminated rows of the same "
-            "steps would select on the outcome. A column next_state would save them."
+            f"Left out {view.rows_left_out:,} of {view.n_transitions:,} transitions: some have no "
+            "next state, and keeping only the terminated rows of the same steps would select on "
+            "the outcome. Add a column next_state to keep them."
         )
     console.print(f"Action space: {view.n_actions} actions, {escape(view.action_space)}.")
     if view.n_terminated:
         termination = view.settings["on_termination"]
-        then = "a fresh start" if termination == "restart" else "reward 0 for ever"
+        then = "a new episode" if termination == "restart" else "reward 0 forever"
         console.print(f"After a termination: {then} (--on-termination {termination}).")
     if view.earned is not None:
         console.print(_earned(view.earned.value, view.earned.standard_error))
@@ -132,9 +132,9 @@ def show_estimates(
     logged: LoggedValue,
     thin: Collection[str] = (),
 ) -> None:
-    """Print the estimates of a method in order, and what the logs themselves earned.
+    """Print the estimates of a method in order, and the value of the logging policy.
 
-    Candidates of whose numbers the logs say too little, `thin`, are marked.
+    The candidates in `thin` are marked: the logs say too little about them.
     """
     by_name = {row["policy"]: row for row in found.table.iter_rows(named=True)}
     has_interval = found.table["lower"].null_count() == 0
@@ -150,7 +150,7 @@ def show_estimates(
     rows = []
     for name in order:
         row = by_name[name]
-        # By z a small negative number is not shown as minus zero.
+        # The z in the format keeps a small negative number from being shown as minus zero.
         cells = [f"{row[column] / unit:{form}}" for column in columns]
         if weighed:
             resting = row["effective_episodes"]
@@ -177,23 +177,23 @@ def show_estimates(
     console.print(
         f"[bold]{escape(', '.join(best))} {have} the highest {what}.[/bold] "
         f"{escape(found.method.short)} "
-        "gives no belief: how sure this order is, and what it would lose, is not known."
+        "gives no belief: how certain this order is, and what it may lose, is not known."
     )
     if overlapping:
         console.print(
             f"The intervals of {len(overlapping)} of {len(order) - len(best)} others overlap with "
-            "that one: by these numbers alone they may be better."
+            "that one: they may be better."
         )
 
 
 def _earned(value: float, standard_error: float) -> str:
-    """Say what the logging policy earned; one episode tells nothing of how sure that is."""
+    """The value of the logging policy. One episode has no standard error."""
     sure = f"standard error {standard_error:.2g}" if isfinite(standard_error) else "one episode"
     return f"The logging policy itself earned {value:.4g} per step ({sure})."
 
 
 def show_methods(console: Console, catalog: pl.DataFrame) -> None:
-    """Print the methods with what they need and give, and the options of their names."""
+    """Print the methods, what they need and give, and the words that may follow their names."""
     table = _compact("Methods for bayesdice select --method")
     table.padding = (0, 1, 0, 0)
     table.add_column("method", no_wrap=True)
@@ -206,11 +206,13 @@ def show_methods(console: Console, catalog: pl.DataFrame) -> None:
         if row["options"]:
             options.setdefault(row["options"], []).append(row["name"])
     console.print(table)
-    console.print("rng_key: the method draws, from --seed. Words that may follow, as in wpdis:bca:")
+    console.print(
+        "rng_key: the method draws, from --seed. Words that may follow the name, as in wpdis:bca:"
+    )
     for words, names in options.items():
         console.print(f"  {', '.join(names)}: {words}", markup=False)
     console.print(
-        "fitted counts the logging policy instead of taking the log's propensities; the words "
+        "fitted estimates the logging policy by counts, without the log's propensities. The words "
         "before it give an interval. Settings: --set key=value."
     )
 
@@ -226,11 +228,11 @@ def show_rows(console: Console, title: str, headings: list[str], rows: list[list
 
 
 def show_true_values(console: Console, world: World, values: Mapping[str, TrueValue]) -> None:
-    """Print what a world's policies are truly worth, and how sure that is where it is not exact."""
+    """Print the true values of a world's policies, and standard errors of simulated ones."""
     title = f"True values at gamma = {world.gamma_hint:g}"
     unknown = len(world.candidates) + 1 - len(values)
     if not values:
-        console.print(f"{title}: none is stored of these policies, and simulating takes minutes.")
+        console.print(f"{title}: none is stored for these policies; simulating them takes minutes.")
         return
     if all(value.exact for value in values.values()):
         rows = [[name, f"{value:.5g}"] for name, value in values.items()]
@@ -239,26 +241,26 @@ def show_true_values(console: Console, world: World, values: Mapping[str, TrueVa
     rows = [[name, f"{value:.5f}", _error(value)] for name, value in values.items()]
     show_rows(console, title, ["policy", "value", "standard error"], rows)
     if unknown:
-        console.print(f"Of {unknown} of these policies no value is stored.")
+        console.print(f"No value is stored for {unknown} of these policies.")
 
 
 def _error(value: TrueValue) -> str:
-    # Where nothing ever varied, a simulation cannot say how far off it is.
+    # Where no reward varied, a simulation has no standard error.
     return f"{value.standard_error:.2g}" if value.standard_error else "unknown"
 
 
 def _form(values: list[float], sds: list[float]) -> tuple[float, str, str]:
-    """The unit, the format and what to say of it that show two digits of the middle sd.
+    """The unit, the format and the words that show two digits of the middle sd.
 
-    Numbers that would take more than six decimals, or have more than seven digits before them, are
-    shown in a power of a thousand, so that a table has room for all its columns.
+    Numbers with more than six decimals, or with more than seven digits before them, are shown in
+    units of a power of a thousand, so that the table has room for all its columns.
     """
     spread = sorted(sd for sd in sds if sd > 0.0) or [1.0]
     last = floor(log10(spread[len(spread) // 2])) - 1
     largest = max((abs(value) for value in values), default=0.0)
     if last >= -6 and largest < 1e7:
         return 1.0, f"z.{max(-last, 0)}f", ""
-    # What does not vary says nothing of digits: the largest number then does.
+    # Where nothing varies, the largest number sets the digits.
     first = floor(log10(largest)) if largest > 0.0 else last + 1
     power = 3 * (first // 3)
     return 10.0**power, f"z.{min(max(power - last, 0), 9)}f", f" in units of 1e{power}"

@@ -6,9 +6,9 @@ import pytest
 import scipy.stats
 
 import bayesdice_ppl as bd
-from bayesdice_ppl.experiments.believing import draw_values
-from bayesdice_ppl.experiments.cells import Cell, deal
+from bayesdice_ppl.experiments.trials import Cell, deal
 from bayesdice_ppl.experiments.value_beliefs import ValueBelief, draw_belief, pad, value_belief
+from bayesdice_ppl.experiments.value_draws import draw_values
 from bayesdice_ppl.fitting import flat_settings, read_inputs
 
 LOGS = [("bandit", 30, 1), ("frozenlake", 6, 50), ("garnet", 4, 60)]

@@ -1,7 +1,7 @@
-"""Trials in chunks, chunks in processes, and a file for each chunk, so that a run can go on.
+"""Run an experiment: trials in chunks, chunks in processes, and a file for each chunk.
 
-A chunk that is on disk is not run again. An interrupted run therefore loses the chunks that were
-under way and no more, and the same command takes it up where it stopped.
+A chunk that is on disk is not run again. An interrupted run loses only the chunks that were being
+run, and the same command resumes it.
 """
 
 from __future__ import annotations
@@ -15,27 +15,28 @@ from typing import Any, NamedTuple, final
 
 import polars as pl
 
-from bayesdice_ppl.errors import BayesDiceError, OutputError, SettingsError
-from bayesdice_ppl.experiments.cells import Cell, deal
+from bayesdice_ppl.checks import whole
+from bayesdice_ppl.errors import BayesDiceError, OutputError
 from bayesdice_ppl.experiments.experiment import Experiment
 from bayesdice_ppl.experiments.processes import run_in_processes
 from bayesdice_ppl.experiments.tables import as_markdown, package_versions, provenance
+from bayesdice_ppl.experiments.trials import Cell, deal
 from bayesdice_ppl.outputs import staged_file, write_json
 
 RUN_FILE, PARTS = "run.json", "parts"
 _ROWS = "bayesdice_ppl_rows"
-"""Under which a part's file says how many rows it was written with."""
+"""The key of a part's metadata that holds its number of rows."""
 
 FEWEST_TRIALS = 30
-"""Fewer trials of a cell than this call for a caution."""
+"""With fewer trials in a cell the results carry a caution."""
 
 CHUNKS = 40
-"""Into how many chunks the trials of a cell are cut, at most."""
+"""The most chunks that the trials of a cell are cut into."""
 
 
 @final
 class Chunk(NamedTuple):
-    """Trials of one cell that one process runs one after another.
+    """Trials of one cell that a process runs in sequence.
 
     Attributes
     ----------
@@ -58,14 +59,14 @@ class Chunk(NamedTuple):
 
 @final
 class Progress(NamedTuple):
-    """How far a run is.
+    """The progress of a run.
 
     Attributes
     ----------
     done, total
         Trials.
     cell
-        Name of the cell of the chunk that came in last, or "".
+        Name of the cell whose chunk was finished last, or "".
     """
 
     done: int
@@ -75,7 +76,7 @@ class Progress(NamedTuple):
 
 @final
 class Written(NamedTuple):
-    """What a run leaves.
+    """The results of a run.
 
     Attributes
     ----------
@@ -128,11 +129,11 @@ def _make_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as cause:
-        raise OutputError(f"{folder}: cannot be made: {cause.strerror}") from cause
+        raise OutputError(f"{folder}: cannot be made: {cause.strerror}.") from cause
 
 
 def _write_parquet(frame: pl.DataFrame, path: Path) -> None:
-    # By way of memory: a full disk is then an error of the system's, which has a sentence.
+    # Through memory, so that a full disk raises an OSError, which has a message.
     buffer = io.BytesIO()
     frame.write_parquet(buffer, metadata={_ROWS: str(frame.height)})
     with staged_file(path) as scratch:
@@ -144,7 +145,7 @@ def _columns(experiment: Experiment) -> dict[str, Any]:
 
 
 def _is_complete(experiment: Experiment, chunk: Chunk, folder: Path) -> bool:
-    """Whether a part is there, and is what was written: the machine may have stopped at it."""
+    """Whether a part was written as a whole; a crash may have cut it."""
     path = folder / chunk.path
     try:
         if not path.is_file():
@@ -204,8 +205,7 @@ def reproduce(
     SettingsError
         The number of workers is negative.
     """
-    if isinstance(workers, bool) or not isinstance(workers, int) or workers < 0:
-        raise SettingsError(f"workers: expected a whole number of at least 0, found {workers!r}.")
+    whole("workers", workers, 0)
     begin_run(experiment, folder, seed)
     chunks = [chunk for cell in experiment.cells for chunk in cut(cell)]
     missing = [chunk for chunk in chunks if not _is_complete(experiment, chunk, folder)]
@@ -230,7 +230,7 @@ def cut(cell: Cell) -> list[Chunk]:
 
 
 def begin_run(experiment: Experiment, folder: Path, seed: int) -> None:
-    """Begin a run in a folder, or see that the run in it is the same one.
+    """Begin a run in a folder, or check that the run in it has the same choices.
 
     Raises
     ------
@@ -252,27 +252,27 @@ def begin_run(experiment: Experiment, folder: Path, seed: int) -> None:
         try:
             found = json.loads(record.read_text(encoding="utf-8"))
         except (OSError, ValueError) as cause:
-            raise OutputError(f"{record}: cannot be read; name another folder with -o.") from cause
+            raise OutputError(f"{record}: cannot be read. Name another folder with -o.") from cause
         if not isinstance(found, dict):
-            raise OutputError(f"{record}: holds no run; name another folder with -o.")
+            raise OutputError(f"{record}: holds no run. Name another folder with -o.")
         differing = [_difference(name, found.get(name), asked[name]) for name in asked]
         if any(differing):
             raise OutputError(
-                f"{folder} holds a run with another choice of {', '.join(filter(None, differing))}"
-                "; name another folder with -o, or remove this one."
+                f"{folder} holds a run with another choice of {', '.join(filter(None, differing))}."
+                " Name another folder with -o, or remove this one."
             )
         return
     if folder.is_dir() and any(folder.iterdir()):
         raise OutputError(
-            f"{folder}: the folder is not empty and holds no run to go on with; name another with "
-            "-o."
+            f"{folder}: the folder is not empty and holds no run to resume. Name another folder "
+            "with -o."
         )
     _make_folder(folder)
     write_json(asked, record)
 
 
 def _difference(name: str, found: Any, asked: Any) -> str:
-    """Say what differs of a run's record, and how where that is short; "" if nothing does."""
+    """What differs from a run's record, with both values where they are short, or ""."""
     if found == asked:
         return ""
     if name == "cells" and isinstance(found, list) and len(found) == len(asked):
@@ -289,7 +289,7 @@ def _difference(name: str, found: Any, asked: Any) -> str:
 
 
 def read_rows(folder: Path, chunks: Sequence[Chunk]) -> pl.DataFrame:
-    """Read the rows of all trials, with the columns that tell their cell in front."""
+    """Read the rows of all trials, with the columns of their cell in front."""
     parts = []
     for chunk in chunks:
         cell = chunk.cell
@@ -306,7 +306,7 @@ def read_rows(folder: Path, chunks: Sequence[Chunk]) -> pl.DataFrame:
 
 
 def _caution(experiment: Experiment) -> list[str]:
-    """Say so where trials are too few to tell anything."""
+    """A caution where there are too few trials to conclude anything."""
     fewest = min(cell.n_trials for cell in experiment.cells)
     if fewest >= FEWEST_TRIALS:
         return []

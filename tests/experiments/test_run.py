@@ -8,8 +8,8 @@ import pytest
 
 from bayesdice_ppl.errors import LogsError, OutputError, SettingsError
 from bayesdice_ppl.experiments import make_experiment, reproduce
-from bayesdice_ppl.experiments.cells import Cell
-from bayesdice_ppl.experiments.running import cut
+from bayesdice_ppl.experiments.run import cut
+from bayesdice_ppl.experiments.trials import Cell
 
 
 @dataclass(frozen=True)

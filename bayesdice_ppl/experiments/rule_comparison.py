@@ -1,6 +1,6 @@
-"""Rules held against one of them, trial by trial, and counted: where it wins, ties and loses.
+"""Compare ranking rules with one of them: where it wins, ties and loses, trial by trial.
 
-All rules rank from the same logs, so their losses move together, and the difference is known far
+All rules rank from the same logs, so their losses are correlated, and a difference is known far
 better than either loss.
 """
 
@@ -14,24 +14,24 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import polars as pl
 
-from bayesdice_ppl.experiments.cells import Cell
 from bayesdice_ppl.experiments.experiment import PLACE
+from bayesdice_ppl.experiments.trials import Cell
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 KEY = (*PLACE, "score", "k")
-"""Columns that tell what is judged, and where."""
+"""Columns that identify a comparison."""
 
 STANDARD_ERRORS = 3.0
 """A difference of less than so many of its standard errors is a tie.
 
-Losses are often 0 but for a few logs: two standard errors are passed by four logs that all point
-one way, three need nine of them.
+Losses are often 0 in all but a few logs. Four logs that all point one way pass two standard errors;
+three standard errors need nine.
 """
 
 FEWEST_TRIALS = 20
-"""With fewer trials the standard error is itself too uncertain for anything but a tie."""
+"""With fewer trials the standard error is too uncertain, and everything is a tie."""
 
 SHOWN_K = 2
 """The k at which losses are shown."""
@@ -41,14 +41,14 @@ _ROUNDING = 1e-12
 
 
 def compare(frame: pl.DataFrame, reference: str) -> pl.DataFrame:
-    """Mean loss of each rule, and its difference to a rule of reference, paired by trial.
+    """Mean loss of each rule, and its difference from the reference rule, paired by trial.
 
     Parameters
     ----------
     frame
         Columns `KEY`, ``trial``, ``rule`` and ``loss``, which is null where a rule had no answer.
     reference
-        The rule that the others are held against.
+        The rule that the others are compared with.
 
     Returns
     -------
@@ -171,16 +171,16 @@ def by_world(heading: str, table: pl.DataFrame) -> dict[str, pl.DataFrame]:
 
 @dataclass(frozen=True)
 class RuleComparison(ABC):
-    """An experiment on rules that rank from the same logs, each held against one of them.
+    """An experiment that compares ranking rules on the same logs with one of them.
 
-    What is said here is common to all; see `bayesdice_ppl.experiments.experiment.Experiment`.
+    See `bayesdice_ppl.experiments.experiment.Experiment`.
 
     Attributes
     ----------
     cells
         In the order in which they are run.
     reference : str
-        The rule that the others are held against.
+        The rule that the others are compared with.
     shown : tuple of str
         Rules whose losses are shown.
     """
@@ -192,11 +192,11 @@ class RuleComparison(ABC):
 
     @property
     def schema(self) -> dict[str, Any]:
-        """Columns of `rows`, as `bayesdice_ppl.experiments.judging.loss_rows` fills them."""
+        """Columns of `rows`, as `bayesdice_ppl.experiments.ranking_rules.loss_rows` fills them."""
         return {"score": pl.String, "k": pl.Int64, "rule": pl.String, "loss": pl.Float64}
 
     def summarize(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """Mean loss of each rule at each score, and its difference to the reference's."""
+        """Mean loss of each rule at each score, and its difference from the reference's."""
         return compare(frame, self.reference)
 
     def tables(self, summary: pl.DataFrame) -> dict[str, pl.DataFrame]:

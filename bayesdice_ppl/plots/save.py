@@ -29,11 +29,11 @@ def save(figure: "PlotCollection | Figure", path: str | os.PathLike[str]) -> Non
     OutputError
         If the file cannot be written, or the format is not known.
     """
-    # Figures of Matplotlib have no backend in this sense; those of Bokeh take no resolution.
+    # A Matplotlib figure has no backend of this kind, and a Bokeh figure takes no resolution.
     dotted = getattr(figure, "backend", "matplotlib") == "matplotlib"
     kwargs: dict[str, Any] = {"dpi": _DPI} if dotted else {}
     with staged_file(path) as scratch:
         try:
             figure.savefig(scratch, **kwargs)
         except ValueError as error:
-            raise OutputError(f"the figure cannot be written to {path}: {error}") from error
+            raise OutputError(f"{path}: the figure cannot be written: {error}") from error

@@ -9,7 +9,7 @@ from rich.console import Console
 
 import bayesdice_ppl as bd
 from bayesdice_ppl.belief import make_belief
-from bayesdice_ppl.console import show_selection
+from bayesdice_ppl.cli.console import show_selection
 
 NAMES = ["the first one", "the second one", "the third one"]
 

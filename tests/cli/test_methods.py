@@ -1,7 +1,6 @@
 """`bayesdice select --method` and `bayesdice methods`: files, exit codes and refusals."""
 
 import json
-import sys
 
 import jax
 import numpy as np
@@ -9,7 +8,6 @@ import polars as pl
 import pytest
 
 import bayesdice_ppl as bd
-from bayesdice_ppl import cli
 from bayesdice_ppl.baselines.registry import METHODS
 
 QUICK = {
@@ -23,13 +21,6 @@ REFUSED = {
 }
 GAMMA = {"bandit": "0", "frozenlake": "0.9"}
 SHAPE = {"bandit": (200, 1), "frozenlake": (60, 30)}
-
-
-def run(*arguments, monkeypatch, capsys):
-    monkeypatch.setattr(sys, "argv", ["bayesdice", *map(str, arguments)])
-    with pytest.raises(SystemExit) as stopped:
-        cli.main()
-    return stopped.value.code or 0, capsys.readouterr()
 
 
 @pytest.fixture(scope="module")
@@ -57,12 +48,10 @@ def read_files(files, world):
 
 @pytest.mark.parametrize("world", ["bandit", "frozenlake"])
 @pytest.mark.parametrize("name", METHODS)
-def test_every_method_runs_by_its_name_or_is_refused(
-    name, world, files, tmp_path, monkeypatch, capsys
-):
+def test_every_method_runs_by_its_name_or_is_refused(name, world, files, tmp_path, run):
     output = tmp_path / "out"
     more = ["--method", name, *QUICK.get(name, [])]
-    code, out = run(*arguments(files, world, output, *more), monkeypatch=monkeypatch, capsys=capsys)
+    code, out = run(*arguments(files, world, output, *more))
     refused = REFUSED.get((world, name))
     if refused is not None:
         assert code == 2
@@ -89,12 +78,9 @@ def test_every_method_runs_by_its_name_or_is_refused(
 
 
 @pytest.mark.parametrize("by", ["value", "lower", "upper"])
-def test_intervals_are_put_in_order_by_what_is_asked(by, files, tmp_path, monkeypatch, capsys):
+def test_intervals_are_put_in_order_by_what_is_asked(by, files, tmp_path, run):
     more = ["--method", "wis:bca", "--by", by, "--level", "0.8"]
-    code, out = run(
-        *arguments(files, "frozenlake", tmp_path / "out", *more),
-        monkeypatch=monkeypatch, capsys=capsys,
-    )  # fmt: skip
+    code, out = run(*arguments(files, "frozenlake", tmp_path / "out", *more))
     # Of the candidate farthest from the log fewer than ten effective episodes are left.
     assert code == 3, out.err
     logs, candidates = read_files(files, "frozenlake")
@@ -116,13 +102,10 @@ def test_intervals_are_put_in_order_by_what_is_asked(by, files, tmp_path, monkey
     assert "gives no belief" in out.out
 
 
-def test_draws_become_a_belief_that_is_ranked_and_ranked_again(
-    files, tmp_path, monkeypatch, capsys
-):
-    how = {"monkeypatch": monkeypatch, "capsys": capsys}
+def test_draws_become_a_belief_that_is_ranked_and_ranked_again(files, tmp_path, run):
     output = tmp_path / "out"
     more = ["--method", "beta", "--draws", "500", "--score", "precision", "-k", "2"]
-    code, out = run(*arguments(files, "bandit", output, *more), **how)
+    code, out = run(*arguments(files, "bandit", output, *more))
     assert code in (0, 3), out.err
     logs, candidates = read_files(files, "bandit")
     belief = bd.load_belief(output / "belief.nc")
@@ -138,19 +121,18 @@ def test_draws_become_a_belief_that_is_ranked_and_ranked_again(
     assert ranking["expected_loss"] == chosen.expected_loss
     assert code == (0 if chosen.recommended else 3)
     assert not any("was not checked" in note for note in ranking["notes"])
-    code, out = run("rank", output / "belief.nc", "--score", "kendall", **how)
+    code, out = run("rank", output / "belief.nc", "--score", "kendall")
     assert code in (0, 3), out.err
     code, out = run(
         *arguments(files, "bandit", tmp_path / "cheap", "--method", "beta", "--draws", "50"),
         *["--must-exclude", ranking["order"][0]],
-        **how,
     )
     assert code in (0, 3), out.err
     cheap = json.loads((tmp_path / "cheap" / "ranking.json").read_text())
     assert ranking["order"][0] not in cheap["launch"]
 
 
-def test_a_belief_that_the_log_does_not_bear_exits_3(tmp_path, monkeypatch, capsys):
+def test_a_belief_that_the_log_does_not_bear_exits_3(tmp_path, run):
     pl.DataFrame({"state": [0] * 9, "action": [0] * 8 + [1], "reward": [0.0, 1.0, 0.5] * 3}).filter(
         pl.col("reward") != 0.5
     ).write_csv(tmp_path / "few.csv")
@@ -165,15 +147,13 @@ def test_a_belief_that_the_log_does_not_bear_exits_3(tmp_path, monkeypatch, caps
     code, out = run(
         *["select", tmp_path / "few.csv", "-p", tmp_path / "policies.csv", "--gamma", "0"],
         *["--method", "beta", "-o", tmp_path / "out", "--actions", "0,1"],
-        monkeypatch=monkeypatch,
-        capsys=capsys,
     )
     assert code == 3, out.err
     assert "No recommendation" in " ".join(out.out.split())
     assert (tmp_path / "out" / "belief.nc").exists()
 
 
-def test_a_candidate_that_the_log_says_nothing_of_is_warned_about(tmp_path, monkeypatch, capsys):
+def test_a_candidate_that_the_log_says_nothing_of_is_warned_about(tmp_path, run):
     # Every reward is a cost, so that an estimate of 0 for want of data is the highest.
     pl.DataFrame(
         {"state": [0] * 120, "action": [0, 1] * 60, "reward": [-1.0, -2.0, -3.0] * 40}
@@ -184,8 +164,6 @@ def test_a_candidate_that_the_log_says_nothing_of_is_warned_about(tmp_path, monk
     code, out = run(
         *["select", tmp_path / "log.csv", "-p", tmp_path / "policies.csv", "--gamma", "0"],
         *["--method", "lstdq", "-o", tmp_path / "out", "--actions", "0,1,2"],
-        monkeypatch=monkeypatch,
-        capsys=capsys,
     )
     assert code == 3, out.err
     said = " ".join(out.out.split())
@@ -199,14 +177,14 @@ def test_a_candidate_that_the_log_says_nothing_of_is_warned_about(tmp_path, monk
     assert "[b]new[/b] ? " in out.out
     assert "known ?" not in out.out
     assert "do not trust its numbers" in said
-    assert "says too little of [b]new[/b]: this is no recommendation" in said
+    assert "says too little about [b]new[/b]: this is no recommendation" in said
     table = pl.read_csv(tmp_path / "out" / "estimates.csv")
     marks = dict(table.select("policy", "thin").iter_rows())
     assert marks == {"known": False, "[b]new[/b]": True}
     assert marks == {row["policy"]: row["thin"] for row in ranking["table"]}
 
 
-def test_an_estimate_that_rests_on_one_episode_is_no_recommendation(tmp_path, monkeypatch, capsys):
+def test_an_estimate_that_rests_on_one_episode_is_no_recommendation(tmp_path, run):
     # Forty coins for each of sixty episodes: the product of their ratios leaves hardly one of them.
     rng = np.random.default_rng(3)
     pl.DataFrame(
@@ -227,11 +205,7 @@ def test_an_estimate_that_rests_on_one_episode_is_no_recommendation(tmp_path, mo
         }
     ).write_csv(tmp_path / "policies.csv")
     shared = ["select", tmp_path / "log.csv", "-p", tmp_path / "policies.csv", "-o"]
-    code, out = run(
-        *[*shared, tmp_path / "wis", "--gamma", "0.99", "--method", "wis"],
-        monkeypatch=monkeypatch,
-        capsys=capsys,
-    )
+    code, out = run(*[*shared, tmp_path / "wis", "--gamma", "0.99", "--method", "wis"])
     assert code == 3, out.err
     ranking = json.loads((tmp_path / "wis" / "ranking.json").read_text())
     rows = {row["policy"]: row for row in ranking["table"]}
@@ -243,30 +217,20 @@ def test_an_estimate_that_rests_on_one_episode_is_no_recommendation(tmp_path, mo
     assert f"Warning: far: rests on {number} effective episodes of 60" in said
     assert "effective episodes" in out.out.split("near")[0]
     assert number in next(line for line in out.out.splitlines() if "far ?" in line)
-    code, out = run(
-        *[*shared, tmp_path / "bandit", "--gamma", "0", "--method", "wis"],
-        monkeypatch=monkeypatch,
-        capsys=capsys,
-    )
+    code, out = run(*[*shared, tmp_path / "bandit", "--gamma", "0", "--method", "wis"])
     assert code == 0, out.err
     assert "effective rows" in out.out
 
 
-def test_settings_are_read_as_what_the_method_takes(files, tmp_path, monkeypatch, capsys):
+def test_settings_are_read_as_what_the_method_takes(files, tmp_path, run):
     more = ["--method", "pdis:bernstein", "--set", "reward-range=0,1", "--set", "max_weight=9.5"]
-    code, out = run(
-        *arguments(files, "bandit", tmp_path / "out", *more),
-        monkeypatch=monkeypatch, capsys=capsys,
-    )  # fmt: skip
+    code, out = run(*arguments(files, "bandit", tmp_path / "out", *more))
     assert code == 0, out.err
     ranking = json.loads((tmp_path / "out" / "ranking.json").read_text())
     assert ranking["settings"]["reward_range"] == [0.0, 1.0]
     assert ranking["settings"]["max_weight"] == 9.5
     more = ["--method", "lstdq", "--set", "renormalize=true", "--set", "ridge=None"]
-    code, out = run(
-        *arguments(files, "frozenlake", tmp_path / "two", *more),
-        monkeypatch=monkeypatch, capsys=capsys,
-    )  # fmt: skip
+    code, out = run(*arguments(files, "frozenlake", tmp_path / "two", *more))
     assert code == 0, out.err
     settings = json.loads((tmp_path / "two" / "ranking.json").read_text())["settings"]
     assert (settings["renormalize"], settings["ridge"]) == (True, None)
@@ -276,7 +240,10 @@ def test_settings_are_read_as_what_the_method_takes(files, tmp_path, monkeypatch
     ("more", "words"),
     [
         (["--method", "wpis"], ["unknown method 'wpis'", "wpdis", "bayesdice methods"]),
-        (["--method", "lstdq", "--score", "regret"], ["--score belongs", "gives none", "--by"]),
+        (
+            ["--method", "lstdq", "--score", "regret"],
+            ["--score belongs", "gives only estimates", "--by"],
+        ),
         (["--method", "lstdq", "-k", "2", "--risk", "mean"], ["--top, --risk belong to beliefs"]),
         (["--method", "coin_dice", "--budget", "2"], ["--budget", "only intervals"]),
         (["--method", "wis", "--costs", "a=1"], ["--costs"]),
@@ -286,26 +253,26 @@ def test_settings_are_read_as_what_the_method_takes(files, tmp_path, monkeypatch
         (["--method", "lstdq", "--by", "lower"], ["--by lower needs an interval", "lstdq"]),
         (["--method", "wis", "--by", "lower"], ["wis:student", "wis:bca give one"]),
         (["--method", "wis", "--level", "0.8"], ["--level needs an interval"]),
-        (["--method", "wis:bca", "--by", "sd"], ["--by", "value, lower, upper", "'sd'"]),
+        (["--method", "wis:bca", "--by", "sd"], ["--by", "'value', 'lower', 'upper'", "'sd'"]),
         (["--method", "wis:bca", "--level", "1.5"], ["level", "1.5"]),
         (["--method", "beta", "--by", "value"], ["--by belongs to methods without draws"]),
         (["--method", "beta", "--level", "0.5"], ["--level"]),
         (["--method", "lstdq", "--draws", "50"], ["--draws", "--set takes ridge, features"]),
-        (["--method", "beta", "--draws", "50", "--set", "draws=9"], ["give one"]),
+        (["--method", "beta", "--draws", "50", "--set", "draws=9"], ["found both"]),
         (["--method", "lstdq", "--set", "rige=1"], ["no setting 'rige'", "ridge"]),
         (["--method", "lstdq", "--set", "ridge"], ["--set", "key=value", "'ridge'"]),
         (["--method", "lstdq", "--set", "ridge=x"], ["ridge: expected a number or none", "'x'"]),
         (["--method", "lstdq", "--set", "renormalize=1"], ["expected true or false"]),
         (["--method", "fqe_mlp", "--set", "steps=2.5"], ["steps: expected a whole number"]),
-        (["--method", "wis:hoeffding", "--set", "reward_range=1"], ["two numbers with a comma"]),
+        (["--method", "wis:hoeffding", "--set", "reward_range=1"], ["two numbers, such as 0,1"]),
         (["--method", "wis:student", "--set", "resamples=500"], ["no effect", "wis:bca uses it"]),
         (["--method", "lstdq_bootstrap", "--set", "resamples=500"], ["did you mean draws?"]),
-        (["--method", "wis", "--draws", "50"], ["it has none at all"]),
+        (["--method", "wis", "--draws", "50"], ["it has no settings"]),
         (["--method", "lstdq", "--set", "features=x"], ["features is an object", "Python"]),
         (["--method", "lstdq", "--set", "ridge=1", "--set", "ridge=2"], ["given twice"]),
         (["--by", "lower"], ["--by belongs to other methods", "--method is bayesdice"]),
         (["--method", "bayesdice", "--level", "0.8", "--set", "a=1"], ["--set, --level belong"]),
-        (["--method", "wis", "--inference", "exact"], ["--inference belongs to BayesDICE alone"]),
+        (["--method", "wis", "--inference", "exact"], ["--inference belongs to BayesDICE,"]),
         (["--method", "wis", "--penalty", "squared"], ["--penalty"]),
         (["--method", "wis", "--surrogate", "cvar"], ["--surrogate"]),
         (["--method", "wis", "--link", "softplus"], ["--link"]),
@@ -317,13 +284,8 @@ def test_settings_are_read_as_what_the_method_takes(files, tmp_path, monkeypatch
         (["--method", "beta", "--include-logged"], ["--include-logged"]),
     ],
 )
-def test_what_does_not_belong_together_is_refused_by_name(
-    more, words, files, tmp_path, monkeypatch, capsys
-):
-    code, out = run(
-        *arguments(files, "bandit", tmp_path / "out", *more),
-        monkeypatch=monkeypatch, capsys=capsys,
-    )  # fmt: skip
+def test_what_does_not_belong_together_is_refused_by_name(more, words, files, tmp_path, run):
+    code, out = run(*arguments(files, "bandit", tmp_path / "out", *more))
     assert code == 2, out.out
     assert out.err.startswith("Error: ")
     for word in words:
@@ -331,36 +293,30 @@ def test_what_does_not_belong_together_is_refused_by_name(
     assert not (tmp_path / "out").exists()
 
 
-def test_a_log_without_propensities_is_told_of_the_fitted_behavior(
-    files, tmp_path, monkeypatch, capsys
-):
-    how = {"monkeypatch": monkeypatch, "capsys": capsys}
+def test_a_log_without_propensities_is_told_of_the_fitted_behavior(files, tmp_path, run):
     pl.read_parquet(files / "frozenlake.parquet").drop("propensity").write_parquet(
         tmp_path / "bare.parquet"
     )
     shared = ["select", tmp_path / "bare.parquet", "-p", files / "frozenlake_candidates.parquet"]
     shared += ["--gamma", "0.9", "-o", tmp_path / "out", "--method"]
-    code, out = run(*shared, "wpdis", **how)
+    code, out = run(*shared, "wpdis")
     assert code == 2
     assert "no column propensity" in out.err
     assert "wpdis:fitted" in out.err
-    code, out = run(*shared, "wpdis:fitted", **how)
+    code, out = run(*shared, "wpdis:fitted")
     assert code == 0, out.err
 
 
-def test_a_folder_that_holds_something_is_not_touched(files, tmp_path, monkeypatch, capsys):
+def test_a_folder_that_holds_something_is_not_touched(files, tmp_path, run):
     (tmp_path / "mine.txt").write_text("keep")
-    code, out = run(
-        *arguments(files, "bandit", tmp_path, "--method", "lstdq"),
-        monkeypatch=monkeypatch, capsys=capsys,
-    )  # fmt: skip
+    code, out = run(*arguments(files, "bandit", tmp_path, "--method", "lstdq"))
     assert code == 2
     assert "--overwrite" in out.err
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
 
 
-def test_methods_lists_all_with_what_they_need_and_give(monkeypatch, capsys):
-    code, out = run("methods", monkeypatch=monkeypatch, capsys=capsys)
+def test_methods_lists_all_with_what_they_need_and_give(run):
+    code, out = run("methods")
     assert code == 0, out.err
     lines = out.out.splitlines()
     first = {line.split()[0] for line in lines if line.startswith(" ") and line.split()}
@@ -371,73 +327,44 @@ def test_methods_lists_all_with_what_they_need_and_give(monkeypatch, capsys):
     assert max(map(len, lines)) <= 80
 
 
-@pytest.mark.parametrize("with_intervals", [True, False])
-def test_the_figure_holds_every_name_with_its_numbers(with_intervals, tmp_path):
-    names, values = ["first $x$", "second"], [0.3, 0.1]
-    intervals = [(0.2, 0.5), (0.0, 0.15)] if with_intervals else None
-    figure = bd.plots.estimates(names, values, intervals, caption="lstdq", logged=0.25)
-    (axes,) = figure.axes
-    written = {label.get_text(): label.get_position()[1] for label in axes.get_yticklabels()}
-    assert written["first $x$"] > written["second"]
-    points = next(line for line in axes.lines if line.get_marker() == "o")
-    found = dict(zip(points.get_ydata(), points.get_xdata(), strict=True))
-    assert found == {written["first $x$"]: 0.3, written["second"]: 0.1}
-    drawn = [path[:, 0].tolist() for lines in axes.collections for path in lines.get_segments()]
-    assert drawn == ([[0.2, 0.5], [0.0, 0.15]] if with_intervals else [])
-    assert axes.get_title(loc="left") == "lstdq; dashed: logged value, 0.25"
-    bd.plots.save(figure, tmp_path / "figure.png")
-    assert (tmp_path / "figure.png").stat().st_size > 1000
-
-
-@pytest.mark.parametrize(("names", "intervals"), [([], None), (["a"], []), (["a", "b"], None)])
-def test_a_figure_of_what_does_not_match_is_refused(names, intervals):
-    with pytest.raises(bd.errors.SettingsError, match="expected a value, and an interval"):
-        bd.plots.estimates(names, [0.5], intervals)
-
-
-def test_a_fitted_behavior_policy_needs_no_propensities(monkeypatch, capsys):
-    _, out = run("methods", "wis:fitted", monkeypatch=monkeypatch, capsys=capsys)
+def test_a_fitted_behavior_policy_needs_no_propensities(run):
+    _, out = run("methods", "wis:fitted")
     assert "Needs: labels. Gives: estimate." in out.out
 
 
-def test_settings_of_a_method_are_listed(monkeypatch, capsys):
-    code, out = run("methods", "wpdis:bca", monkeypatch=monkeypatch, capsys=capsys)
+def test_settings_of_a_method_are_listed(run):
+    code, out = run("methods", "wpdis:bca")
     assert code == 0
     assert "Needs: propensities, rng_key. Gives: interval." in out.out
     assert "resamples" in out.out
     assert "max_weight" not in out.out
-    code, out = run("methods", "wpdis:hoeffding", monkeypatch=monkeypatch, capsys=capsys)
+    code, out = run("methods", "wpdis:hoeffding")
     assert "resamples" not in out.out
     assert "only with" in out.out
     (bounds,) = [line for line in out.out.splitlines() if "reward_range" in line]
     assert bounds.split()[-1] == "max_weight"
-    code, out = run("methods", "wpdis:student", monkeypatch=monkeypatch, capsys=capsys)
+    code, out = run("methods", "wpdis:student")
     assert code == 0
     assert "It has no settings." in out.out
-    code, out = run("methods", "wpdis:bcaa", monkeypatch=monkeypatch, capsys=capsys)
+    code, out = run("methods", "wpdis:bcaa")
     assert code == 2
     assert "wpdis" in out.err
 
 
-def test_an_overwritten_folder_holds_nothing_of_the_run_before(
-    files, tmp_path, monkeypatch, capsys
-):
+def test_an_overwritten_folder_holds_nothing_of_the_run_before(files, tmp_path, run):
     folder = tmp_path / "out"
     for method in ("mis:student", "beta", "lstdq"):
-        code, out = run(
-            *arguments(files, "bandit", folder, "--method", method, "--overwrite"),
-            monkeypatch=monkeypatch, capsys=capsys,
-        )  # fmt: skip
+        code, out = run(*arguments(files, "bandit", folder, "--method", method, "--overwrite"))
         assert code == 0, out.err
         found = {path.name for path in folder.iterdir()}
         if method == "beta":
             assert found == {"belief.nc", "ranking.json", "forest.png"}
-            assert "The belief is of --method beta, not BayesDICE's." in out.out
+            assert "The belief is from --method beta, not from BayesDICE." in out.out
         else:
             assert found == {"ranking.json", "estimates.csv", "estimates.png"}
 
 
-def test_intervals_that_overlap_are_told(tmp_path, monkeypatch, capsys):
+def test_intervals_that_overlap_are_told(tmp_path, run):
     pl.DataFrame(
         {"state": [0] * 40, "action": [0, 1] * 20, "reward": [1.0, 1.0, 0.0, 0.0] * 10}
     ).write_csv(tmp_path / "log.csv")
@@ -447,8 +374,6 @@ def test_intervals_that_overlap_are_told(tmp_path, monkeypatch, capsys):
     code, out = run(
         *["select", tmp_path / "log.csv", "-p", tmp_path / "policies.csv", "--gamma", "0"],
         *["--method", "coin_dice", "-o", tmp_path / "out"],
-        monkeypatch=monkeypatch,
-        capsys=capsys,
     )
     assert code == 0, out.err
     said = " ".join(out.out.split())
