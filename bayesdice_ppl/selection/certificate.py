@@ -13,7 +13,7 @@ from jaxtyping import Float
 
 from bayesdice_ppl.scores import Score
 from bayesdice_ppl.scores.forms import ROUNDING, Coverage
-from bayesdice_ppl.selection.problem import Problem
+from bayesdice_ppl.selection.problem import RankingProblem
 from bayesdice_ppl.selection.solvers import Found
 
 _PROVEN = {
@@ -132,7 +132,7 @@ class Judged(NamedTuple):
         return standard_error(self.influence)
 
 
-def judge(problem: Problem, prefix: tuple[int, ...], shape: tuple[int, ...]) -> Judged:
+def judge(problem: RankingProblem, prefix: tuple[int, ...], shape: tuple[int, ...]) -> Judged:
     """Take the losses of a ranking in draws of a shape (chains, draws), and their risk."""
     score = problem.score
     losses = np.asarray(score.of_digest(np, problem.digest, np.array([prefix], np.intp)))[0]
@@ -141,7 +141,7 @@ def judge(problem: Problem, prefix: tuple[int, ...], shape: tuple[int, ...]) -> 
 
 
 def certify(
-    problem: Problem,
+    problem: RankingProblem,
     found: Found,
     own: Judged,
     other: Judged | None,
@@ -151,7 +151,7 @@ def certify(
 
     Parameters
     ----------
-    problem : Problem
+    problem : RankingProblem
         What was solved.
     found : Found
         The solver's answer.
@@ -222,7 +222,7 @@ def _second(score: Score, certificate: Certificate, listed: tuple[str, ...], *, 
     ) + (" The two are a tie as far as these draws can tell." if tie else "")
 
 
-def _without_runner_up(problem: Problem, certificate: Certificate, proof: str) -> str:
+def _without_runner_up(problem: RankingProblem, certificate: Certificate, proof: str) -> str:
     if not certificate.runner_up_proven:
         return proof
     if not problem.rules.free:
@@ -235,7 +235,7 @@ def _without_runner_up(problem: Problem, certificate: Certificate, proof: str) -
     )
 
 
-def _proof(problem: Problem, certificate: Certificate) -> str:
+def _proof(problem: RankingProblem, certificate: Certificate) -> str:
     """Say how much is proven, and how."""
     score, tried = problem.score, f"{certificate.evaluated:,}"
     over = f"over {len(problem.values):,} draws"

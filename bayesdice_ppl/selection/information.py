@@ -21,7 +21,7 @@ from bayesdice_ppl.scores.forms import ROUNDING
 from bayesdice_ppl.selection.certificate import standard_error
 from bayesdice_ppl.selection.partial_information import losses_of, saved_by_knowing
 from bayesdice_ppl.selection.perfect_information import check_known, least_losses
-from bayesdice_ppl.selection.problem import Problem
+from bayesdice_ppl.selection.problem import RankingProblem
 from bayesdice_ppl.selection.rules import read_rules
 from bayesdice_ppl.selection.selecting import select
 from bayesdice_ppl.selection.table import as_html, as_text
@@ -206,7 +206,7 @@ def value_of_information(
     names = tuple(selected.order)
     columns = [draws.names.index(name) for name in names]
     values = np.ascontiguousarray(draws.values.reshape(n_draws, -1)[:, columns])
-    problem = Problem(values, score, read_rules(names, **options))
+    problem = RankingProblem(values, score, read_rules(names, **options))
     present = tuple(range(len(selected.launch if score.partial else names)))
     rounding = ROUNDING * problem.scale
 

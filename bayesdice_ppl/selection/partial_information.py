@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from bayesdice_ppl.scores.forms import ROUNDING
-from bayesdice_ppl.selection.problem import Problem
+from bayesdice_ppl.selection.problem import RankingProblem
 from bayesdice_ppl.selection.quick_ranking import quick_ranking
 
 type Prefix = tuple[int, ...]
@@ -22,7 +22,7 @@ _WINDOWS = (8, 2)
 _INNER_KNOTS = 2
 
 
-def losses_of(problem: Problem, prefixes: list[Prefix]) -> Float[np.ndarray, "R M"]:
+def losses_of(problem: RankingProblem, prefixes: list[Prefix]) -> Float[np.ndarray, "R M"]:
     """Give the losses of prefixes, which may differ in length under a budget."""
     losses = np.empty((len(prefixes), len(problem.values)))
     for size in {len(prefix) for prefix in prefixes}:
@@ -32,12 +32,14 @@ def losses_of(problem: Problem, prefixes: list[Prefix]) -> Float[np.ndarray, "R 
     return losses
 
 
-def saved_by_knowing(problem: Problem, present: Prefix, policy: int) -> Float[np.ndarray, " M"]:
+def saved_by_knowing(
+    problem: RankingProblem, present: Prefix, policy: int
+) -> Float[np.ndarray, " M"]:
     """Give by how much a choice that knows a policy's value lowers the loss.
 
     Parameters
     ----------
-    problem : Problem
+    problem : RankingProblem
         Draws, a score judged by its mean, and rules.
     present : tuple of int
         What is selected without knowing more: a prefix that is allowed.
@@ -66,7 +68,7 @@ def saved_by_knowing(problem: Problem, present: Prefix, policy: int) -> Float[np
 
 
 def _alternatives(
-    problem: Problem,
+    problem: RankingProblem,
     present: Prefix,
     known: Float[np.ndarray, " M"],
     learned: Int[np.ndarray, " m"],
@@ -76,7 +78,7 @@ def _alternatives(
     found = [present]
     for count in _WINDOWS:
         for window in np.array_split(ranked, count):
-            part = Problem(problem.values[window], problem.score, problem.rules)
+            part = RankingProblem(problem.values[window], problem.score, problem.rules)
             prefix = quick_ranking(part, present)
             if prefix not in found:
                 found.append(prefix)

@@ -11,7 +11,7 @@ from scipy.optimize import linear_sum_assignment
 from bayesdice_ppl.errors import ScoreError
 from bayesdice_ppl.scores import Score, ties
 from bayesdice_ppl.scores.forms import Assignment, Coverage, Form, Sorting
-from bayesdice_ppl.selection.problem import Problem
+from bayesdice_ppl.selection.problem import RankingProblem
 from bayesdice_ppl.selection.rules import Rules
 
 
@@ -35,12 +35,12 @@ def check_known(score: Score) -> None:
         )
 
 
-def least_losses(problem: Problem, names: tuple[str, ...]) -> Float[np.ndarray, " M"]:
+def least_losses(problem: RankingProblem, names: tuple[str, ...]) -> Float[np.ndarray, " M"]:
     """Give the lowest loss that a ranking which is allowed has in each draw.
 
     Parameters
     ----------
-    problem : Problem
+    problem : RankingProblem
         Draws, a score that `check_known` lets pass, and rules that allow a launch.
     names : tuple of str
         Of the N policies, for errors.
@@ -98,7 +98,7 @@ def _launchable(rules: Rules, k: int) -> Bool[np.ndarray, " N"]:
     return rules.required | (~rules.excluded & (rules.cost <= room))
 
 
-def _of_own_orders(problem: Problem) -> Float[np.ndarray, " M"]:
+def _of_own_orders(problem: RankingProblem) -> Float[np.ndarray, " M"]:
     """Give the loss of each draw's own order in that draw: 0 without ties.
 
     It is the least: for precision, accuracy, ndcg and Spearman's by exchanging neighbors that are

@@ -15,7 +15,7 @@ from bayesdice_ppl.selection.rules import Rules
 
 @final
 @dataclass(frozen=True, eq=False)
-class Problem:
+class RankingProblem:
     """Find the ranking of lowest loss that the rules allow.
 
     Solvers number the policies by preference, 0 first: among rankings of equal loss the one wins
@@ -35,11 +35,11 @@ class Problem:
     score: Score
     rules: Rules
 
-    def permuted(self, order: list[int]) -> "Problem":
+    def permuted(self, order: list[int]) -> "RankingProblem":
         """Give the same problem for policies listed in another order."""
         columns = np.array(order)
         values = np.ascontiguousarray(self.values[:, columns])
-        return Problem(values, self.score.permuted(order), self.rules.permuted(columns))
+        return RankingProblem(values, self.score.permuted(order), self.rules.permuted(columns))
 
     @property
     def n_policies(self) -> int:

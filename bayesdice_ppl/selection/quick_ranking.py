@@ -9,7 +9,7 @@ import numpy as np
 
 from bayesdice_ppl.scores import ties
 from bayesdice_ppl.scores.forms import ROUNDING, Assignment, Coverage, Sorting
-from bayesdice_ppl.selection.problem import Problem
+from bayesdice_ppl.selection.problem import RankingProblem
 from bayesdice_ppl.selection.rules import Rules
 from bayesdice_ppl.selection.solvers.assignment import assign
 from bayesdice_ppl.selection.solvers.exhaustive import count_prefixes, search
@@ -20,12 +20,12 @@ from bayesdice_ppl.selection.solvers.sorting import sort
 _FEW = 500
 
 
-def quick_ranking(problem: Problem, start: tuple[int, ...]) -> tuple[int, ...]:
+def quick_ranking(problem: RankingProblem, start: tuple[int, ...]) -> tuple[int, ...]:
     """Find a ranking of low mean loss over a few draws.
 
     Parameters
     ----------
-    problem : Problem
+    problem : RankingProblem
         At least one draw, a score judged by its mean, and rules, which are free unless the score
         is `partial`.
     start : tuple of int

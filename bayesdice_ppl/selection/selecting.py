@@ -25,7 +25,7 @@ from bayesdice_ppl.checks import whole
 from bayesdice_ppl.errors import ScoreError
 from bayesdice_ppl.scores import Score
 from bayesdice_ppl.selection.certificate import certify, judge
-from bayesdice_ppl.selection.problem import Problem
+from bayesdice_ppl.selection.problem import RankingProblem
 from bayesdice_ppl.selection.rules import check_choice, check_rules, keep_admissible
 from bayesdice_ppl.selection.selection import Selection
 from bayesdice_ppl.selection.solvers import solve
@@ -123,7 +123,7 @@ def select(
     mean = values.mean(axis=0)
     preference = sorted(range(n_policies), key=lambda i: (-mean[i], names[i]))
 
-    problem = Problem(values, score, rules).permuted(preference)
+    problem = RankingProblem(values, score, rules).permuted(preference)
     found = solve(problem, max_evaluations)
     shape = draws.values.shape[:2]
     own = judge(problem, found.prefix, shape)

@@ -12,7 +12,7 @@ from scipy.integrate import quad
 from bayesdice_ppl import risk, scores
 from bayesdice_ppl.errors import BeliefError, ScoreError, SettingsError
 from bayesdice_ppl.selection.information import value_of_information
-from bayesdice_ppl.selection.problem import Problem
+from bayesdice_ppl.selection.problem import RankingProblem
 from bayesdice_ppl.selection.quick_ranking import quick_ranking
 from bayesdice_ppl.selection.rules import no_rules, read_rules
 
@@ -435,7 +435,7 @@ def test_good_launches_cannot_be_bettered_by_one_exchange(rules):
     names = tuple(f"p{i}" for i in range(13))
     read = read_rules(names, **rules)
     start = (0, 1, 12) if read.required.any() else (0, 1)
-    found = quick_ranking(Problem(values, scores.regret(4), read), start)
+    found = quick_ranking(RankingProblem(values, scores.regret(4), read), start)
     assert len(set(found)) == len(found) <= 4
     assert read.allow(np.array([found]))[0]
 
@@ -453,7 +453,7 @@ def test_good_orders_beat_where_they_start():
     values = np.random.default_rng(13).normal(size=(50, 9)) + np.linspace(1.0, 0.0, 9)
     for score in (scores.kendall(), scores.correlation(3)):
         start = tuple(range(8, -1, -1))
-        found = quick_ranking(Problem(values, score, no_rules(9)), start)
+        found = quick_ranking(RankingProblem(values, score, no_rules(9)), start)
         losses = score.losses(values, np.array([start, found])).mean(axis=1)
         assert sorted(found) == list(range(9))
         assert losses[1] < losses[0] - 0.3

@@ -10,7 +10,7 @@ import pytest
 from bayesdice_ppl import risk, scores
 from bayesdice_ppl.errors import BeliefError, ScoreError, SettingsError
 from bayesdice_ppl.selection import select
-from bayesdice_ppl.selection.problem import Problem
+from bayesdice_ppl.selection.problem import RankingProblem
 from bayesdice_ppl.selection.rules import no_rules
 from bayesdice_ppl.selection.solvers.objective import _agree, _compiled
 
@@ -47,7 +47,7 @@ def test_a_function_of_jax_sees_the_draws_in_double_precision():
     built_in = select(belief_of(values), scores.regret(2))
     assert set(own.launch) == set(built_in.launch)
     assert own.expected_loss == pytest.approx(built_in.expected_loss, rel=1e-9)
-    problem = Problem(values, scores.custom(second_best, depth=2), no_rules(5))
+    problem = RankingProblem(values, scores.custom(second_best, depth=2), no_rules(5))
     assert _agree(_compiled(problem), problem, 2)
 
 

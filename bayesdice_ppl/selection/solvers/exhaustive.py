@@ -15,14 +15,14 @@ from jaxtyping import Float, Int
 
 from bayesdice_ppl.errors import ScoreError
 from bayesdice_ppl.scores.forms import ROUNDING
-from bayesdice_ppl.selection.problem import Problem
+from bayesdice_ppl.selection.problem import RankingProblem
 from bayesdice_ppl.selection.solvers.found import Found
 from bayesdice_ppl.selection.solvers.objective import fast_objective
 
 _CHUNK = 1 << 16
 
 
-def count_prefixes(problem: Problem) -> int:
+def count_prefixes(problem: RankingProblem) -> int:
     """Count the prefixes that a search tries: N!/(N - depth)!, or C(N, depth) sets.
 
     Policies that may not go live are left out; a budget is not considered.
@@ -31,12 +31,12 @@ def count_prefixes(problem: Problem) -> int:
     return sum(ways(len(problem.listable), size) for size in problem.sizes)
 
 
-def search(problem: Problem, max_evaluations: int | None = None) -> Found:
+def search(problem: RankingProblem, max_evaluations: int | None = None) -> Found:
     """Find the prefix with the lowest loss, and the next best, by trying all of them.
 
     Parameters
     ----------
-    problem : Problem
+    problem : RankingProblem
         Draws, score and rules.
     max_evaluations : int, optional
         Largest number of prefixes to try; the score's own limit if left out.

@@ -8,7 +8,7 @@ size. All rankings are judged on the same draws, so that nothing else makes them
 import numpy as np
 
 from bayesdice_ppl.scores.score import Objective
-from bayesdice_ppl.selection.problem import Problem
+from bayesdice_ppl.selection.problem import RankingProblem
 
 # Losses of one batch, in numbers: 16 MB.
 _BATCH = 1 << 21
@@ -16,12 +16,12 @@ _BATCH = 1 << 21
 _WORTH_COMPILING = 2_000
 
 
-def fast_objective(problem: Problem, places: int, n_rankings: int) -> Objective:
+def fast_objective(problem: RankingProblem, places: int, n_rankings: int) -> Objective:
     """Make the function that a search calls.
 
     Parameters
     ----------
-    problem : Problem
+    problem : RankingProblem
         Draws and score.
     places : int
         How many places a ranking lists.
@@ -39,7 +39,7 @@ def fast_objective(problem: Problem, places: int, n_rankings: int) -> Objective:
     return compiled if _agree(compiled, problem, places) else problem.objective
 
 
-def _compiled(problem: Problem) -> Objective:
+def _compiled(problem: RankingProblem) -> Objective:
     """Give the objective with losses from JAX, in batches of one size."""
     import jax
     import jax.numpy as jnp
@@ -85,7 +85,7 @@ def in_batches(objective: Objective, batch: int) -> Objective:
     return batched
 
 
-def _agree(compiled: Objective, problem: Problem, places: int) -> bool:
+def _agree(compiled: Objective, problem: RankingProblem, places: int) -> bool:
     """Tell whether a function, such as a user's, can be traced and gives the same when it is."""
     everyone = np.arange(problem.n_policies)
     rows = np.stack([everyone[:places], everyone[::-1][:places]])

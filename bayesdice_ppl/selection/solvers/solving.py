@@ -10,7 +10,7 @@ from jaxtyping import Int
 
 from bayesdice_ppl.scores import ties
 from bayesdice_ppl.scores.forms import Assignment, Coverage, Pairwise, Sorting
-from bayesdice_ppl.selection.problem import Problem
+from bayesdice_ppl.selection.problem import RankingProblem
 from bayesdice_ppl.selection.solvers.assignment import assign
 from bayesdice_ppl.selection.solvers.coverage import cover
 from bayesdice_ppl.selection.solvers.exhaustive import count_prefixes, search
@@ -25,12 +25,12 @@ from bayesdice_ppl.selection.solvers.sorting import sort
 _FEW = 50_000
 
 
-def solve(problem: Problem, max_evaluations: int | None = None) -> Found:
+def solve(problem: RankingProblem, max_evaluations: int | None = None) -> Found:
     """Find the prefix with the lowest loss that is allowed, and say how that is known.
 
     Parameters
     ----------
-    problem : Problem
+    problem : RankingProblem
         Draws, score and rules, which allow at least one launch.
     max_evaluations : int, optional
         Most rankings that are tried one by one, by trying all or by searching.
@@ -63,7 +63,7 @@ def solve(problem: Problem, max_evaluations: int | None = None) -> Found:
             return _searched(problem, limit if max_evaluations else min(limit, _FEW))
 
 
-def _searched(problem: Problem, limit: int) -> Found:
+def _searched(problem: RankingProblem, limit: int) -> Found:
     """Search by beam and by local moves, for every number of places that a prefix may have."""
     best: Found | None = None
     evaluated = 0
@@ -98,7 +98,7 @@ def _better(one: Found, other: Found) -> Found:
     return first._replace(runner_up=second.prefix, runner_up_loss=second.loss)
 
 
-def _starts(problem: Problem, size: int, head: int) -> Int[np.ndarray, "S size"]:
+def _starts(problem: RankingProblem, size: int, head: int) -> Int[np.ndarray, "S size"]:
     """Give the rankings that a search begins with: by each number that one could sort by."""
     values = problem.values
     block = ties.places(values)

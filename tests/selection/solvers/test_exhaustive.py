@@ -7,7 +7,7 @@ import pytest
 
 from bayesdice_ppl import scores
 from bayesdice_ppl.errors import ScoreError
-from bayesdice_ppl.selection.problem import Problem
+from bayesdice_ppl.selection.problem import RankingProblem
 from bayesdice_ppl.selection.rules import no_rules
 from bayesdice_ppl.selection.solvers import exhaustive
 from tests.selection.literal import loss as loss_of
@@ -20,7 +20,7 @@ SIZES = [1] * 3 + [2] * 12 + [3] * 22 + [4] * 30 + [5] * 26 + [6] * 7
 
 def search(values, score, preference, max_evaluations=None):
     """Number the policies by preference, search, and number them back."""
-    problem = Problem(values, score, no_rules(len(preference))).permuted(list(preference))
+    problem = RankingProblem(values, score, no_rules(len(preference))).permuted(list(preference))
     found = exhaustive.search(problem, max_evaluations)
     second = found.runner_up
     return found._replace(
