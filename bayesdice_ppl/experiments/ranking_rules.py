@@ -14,7 +14,7 @@ from jaxtyping import Float, Int
 
 from bayesdice_ppl import scores
 from bayesdice_ppl.scores import Score
-from bayesdice_ppl.selection.problem import Problem
+from bayesdice_ppl.selection.problem import RankingProblem
 from bayesdice_ppl.selection.rules import no_rules
 from bayesdice_ppl.selection.solvers.exhaustive import search
 
@@ -71,7 +71,9 @@ def aligned(
     preference = by_number(draws.mean(axis=0))
     found = {}
     for score in given:
-        problem = Problem(draws, score, no_rules(len(preference))).permuted(preference.tolist())
+        problem = RankingProblem(draws, score, no_rules(len(preference))).permuted(
+            preference.tolist()
+        )
         prefix = preference[list(search(problem).prefix)].tolist()
         rest = [one for one in preference.tolist() if one not in prefix]
         found[score.name] = np.array(prefix + rest)

@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from bayesdice_ppl import scores
-from bayesdice_ppl.selection.problem import Problem
+from bayesdice_ppl.selection.problem import RankingProblem
 from bayesdice_ppl.selection.rules import no_rules
 
 WORDS = [
@@ -58,7 +58,7 @@ def form(score, values):
 
 def objective(score, values):
     """What a search minimizes."""
-    return Problem(values, score, no_rules(values.shape[1])).objective
+    return RankingProblem(values, score, no_rules(values.shape[1])).objective
 
 
 def halved(k):
