@@ -15,19 +15,17 @@ from jaxtyping import Float, PRNGKeyArray, Shaped
 from bayesdice_ppl.errors import LogsError, SettingsError
 from bayesdice_ppl.features import (
     FeatureMap,
-    LoggedPairs,
     Points,
     Space,
     expect_over_labels,
     expect_over_samples,
-    logged_pairs,
     principal_map,
     ratio_basis,
     sample_actions,
 )
 from bayesdice_ppl.inference import Candidates, FitSettings
 from bayesdice_ppl.logs import Logs, UsableRows
-from bayesdice_ppl.moments import count_cells, pad_cells
+from bayesdice_ppl.moments import LoggedPairs, count_cells, logged_pairs, pad_cells
 from bayesdice_ppl.policies import (
     AlignedPolicies,
     ContinuousPolicy,

@@ -16,11 +16,11 @@ from jaxtyping import PRNGKeyArray
 from bayesdice_ppl import features as feature_maps
 from bayesdice_ppl.errors import LogsError, SettingsError
 from bayesdice_ppl.featured import gather_featured
-from bayesdice_ppl.features import FeatureChoice, logged_pairs, reach, renormalize
+from bayesdice_ppl.features import FeatureChoice
 from bayesdice_ppl.inference import Candidates, FitSettings, make_settings
 from bayesdice_ppl.inference import prepare as prepare_problem
 from bayesdice_ppl.logs import Logs, UsableRows, usable_rows
-from bayesdice_ppl.moments import count_cells, pad_cells
+from bayesdice_ppl.moments import count_cells, logged_pairs, pad_cells, reach, renormalize
 from bayesdice_ppl.policies import ContinuousPolicy, Policy, align_policies, with_logged_policy
 from bayesdice_ppl.prepared import Gathered, Prepared
 from bayesdice_ppl.statistics import mean

@@ -13,10 +13,10 @@ import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
 
 from bayesdice_ppl.diagnostics.support import Support, episode_share, state_flow
-from bayesdice_ppl.features import FeatureMap, LoggedPairs, SampledActions, sampling_variance
+from bayesdice_ppl.features import FeatureMap, SampledActions, sampling_variance
 from bayesdice_ppl.inference import Candidates, FitSettings, Problem
 from bayesdice_ppl.logs import Logs, UsableRows
-from bayesdice_ppl.moments import Cells
+from bayesdice_ppl.moments import Cells, LoggedPairs
 
 
 class Sampling(NamedTuple):

@@ -17,9 +17,8 @@ from jaxtyping import PRNGKeyArray
 
 from bayesdice_ppl.diagnostics.support import state_flow
 from bayesdice_ppl.envs import Outcomes
-from bayesdice_ppl.features import reach, renormalize
 from bayesdice_ppl.inference import make_settings
-from bayesdice_ppl.moments import Cells
+from bayesdice_ppl.moments import Cells, reach, renormalize
 from bayesdice_ppl.policies import Policies
 from bayesdice_ppl.simulation import World, make_world, sample_transitions, true_value
 from benchmarks.calibration import BAR

@@ -16,10 +16,9 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from bayesdice_ppl import penalties
 from bayesdice_ppl.experiments.value_beliefs import check_form
-from bayesdice_ppl.features import renormalize
 from bayesdice_ppl.inference import Candidates, FitSettings, make_settings
 from bayesdice_ppl.inference.marginals import one_value
-from bayesdice_ppl.moments import Cells
+from bayesdice_ppl.moments import Cells, renormalize
 from bayesdice_ppl.simulation import sample_transitions
 from benchmarks.layout import Setting, World, count, numbers_of, stack_worlds
 

@@ -15,11 +15,17 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from bayesdice_ppl.features import renormalize_pairs
 from bayesdice_ppl.inference.engine import Candidates, state_features
 from bayesdice_ppl.inference.exact import exact_posterior
 from bayesdice_ppl.inference.pilot import run_pilot
-from bayesdice_ppl.moments import Cells, Moments, MomentSettings, build_moments, cell_ratio
+from bayesdice_ppl.moments import (
+    Cells,
+    Moments,
+    MomentSettings,
+    build_moments,
+    cell_ratio,
+    renormalize_pairs,
+)
 
 RIDGE = 1e-2
 """Share of the mean eigenvalue that is added to the covariance before it is inverted."""

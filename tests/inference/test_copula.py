@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 import bayesdice_ppl as bd
 from bayesdice_ppl import envs
-from bayesdice_ppl.features import logged_pairs
 from bayesdice_ppl.inference.copula import (
     correlation_matrix,
     influence_covariance,
@@ -17,7 +16,13 @@ from bayesdice_ppl.inference.copula import (
     small_sample_covariance,
 )
 from bayesdice_ppl.inference.pilot import Pilot, small_sample_rule
-from bayesdice_ppl.moments import count_cells, pad_cells, transformed_rewards, with_rewards
+from bayesdice_ppl.moments import (
+    count_cells,
+    logged_pairs,
+    pad_cells,
+    transformed_rewards,
+    with_rewards,
+)
 
 N = 3
 

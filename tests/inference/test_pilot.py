@@ -4,9 +4,14 @@ import jax
 import numpy as np
 import pytest
 
-from bayesdice_ppl.features import logged_pairs
 from bayesdice_ppl.inference.pilot import run_pilot, small_sample_rule
-from bayesdice_ppl.moments import MomentSettings, build_moments, count_cells, one_hot_features
+from bayesdice_ppl.moments import (
+    MomentSettings,
+    build_moments,
+    count_cells,
+    logged_pairs,
+    one_hot_features,
+)
 
 
 def rule_by_hand(deltas, pair_of_row, ratio, n):

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import bayesdice_ppl as bd
-from bayesdice_ppl.features import logged_pairs
 from bayesdice_ppl.inference import (
     Candidates,
     Problem,
@@ -14,7 +13,7 @@ from bayesdice_ppl.inference import (
     prepare,
     solve,
 )
-from bayesdice_ppl.moments import count_cells
+from bayesdice_ppl.moments import count_cells, logged_pairs
 from bayesdice_ppl.policies import align_policies
 from bayesdice_ppl.simulation import make_world, simulate
 
