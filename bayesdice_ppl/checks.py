@@ -34,12 +34,12 @@ def listed(names: Iterable[Any], most: int = MOST_LISTED) -> str:
 
 def is_number(value: Any) -> bool:
     """Whether a value is a finite real number; True and False are none."""
-    return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
+    return not isinstance(value, bool) and isinstance(value, Real) and math.isfinite(value)
 
 
 def is_whole(value: Any) -> bool:
     """Whether a value is a whole number; True and False are none."""
-    return isinstance(value, Integral) and not isinstance(value, bool)
+    return not isinstance(value, bool) and isinstance(value, Integral)
 
 
 def positive(name: str, number: Any) -> float:
@@ -93,6 +93,19 @@ def discount(number: Any, name: str = "gamma") -> float:
     """
     if not is_number(number) or not 0.0 <= number <= 1.0:
         raise SettingsError(f"{name}: expected a discount in [0, 1], found {number!r}.")
+    return float(number)
+
+
+def share(name: str, number: Any) -> float:
+    """Refuse what is not a share in (0, 1].
+
+    Raises
+    ------
+    SettingsError
+        It is something else.
+    """
+    if not is_number(number) or not 0.0 < number <= 1.0:
+        raise SettingsError(f"{name}: expected a number in (0, 1], found {number!r}.")
     return float(number)
 
 

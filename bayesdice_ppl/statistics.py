@@ -12,14 +12,14 @@ that an error in c matters to second order only (Rockafellar and Uryasev, 2000, 
 
 from __future__ import annotations
 
-import math
-import re
 from collections.abc import Callable
 from typing import Any, NamedTuple, final
 
 import numpy as np
 from jaxtyping import Float
 
+from bayesdice_ppl import checks
+from bayesdice_ppl.choices import read_choice
 from bayesdice_ppl.errors import SettingsError
 
 
@@ -90,11 +90,17 @@ class _Family(NamedTuple):
         sigma(r), from rewards, the profiled number and the parameter.
     reward_units
         Whether the statistic is in units of the reward.
+    inverted
+        Whether the mean of the transform is the distribution function, which the fit inverts.
+    tail
+        Share of the rewards that it rests on, from the parameter; None: all of them.
     """
 
     center: Callable[[Distribution, float], float]
     transform: Callable[[np.ndarray, float, float], np.ndarray]
-    reward_units: bool
+    reward_units: bool = True
+    inverted: bool = False
+    tail: Callable[[float], float] | None = None
 
 
 @final
@@ -104,7 +110,9 @@ class Statistic(NamedTuple):
     Attributes
     ----------
     name
-        Which family.
+        What it is called.
+    family
+        How it works.
     parameter
         Its number (alpha, or the weight of the variance), or None.
     function
@@ -112,17 +120,33 @@ class Statistic(NamedTuple):
     """
 
     name: str
+    family: _Family
     parameter: float | None = None
     function: Callable[[Any], Any] | None = None
 
     @property
+    def plain(self) -> bool:
+        """Whether it is the mean of the reward itself."""
+        return self.family is _MEAN and self.function is None
+
+    @property
     def reward_units(self) -> bool:
         """Whether the statistic is in units of the reward."""
-        return self.function is None and _FAMILIES[self.name].reward_units
+        return self.function is None and self.family.reward_units
+
+    @property
+    def inverted(self) -> bool:
+        """Whether it is fitted as a distribution function that is then inverted."""
+        return self.family.inverted
+
+    @property
+    def tail_share(self) -> float | None:
+        """Share of the rewards that it rests on, or None of one that rests on all."""
+        return None if self.family.tail is None else self.family.tail(self.parameter or 0.0)
 
     def center(self, distribution: Distribution) -> float:
         """The profiled number c at its best for a distribution."""
-        return _FAMILIES[self.name].center(distribution, self.parameter or 0.0)
+        return self.family.center(distribution, self.parameter or 0.0)
 
     def transform(self, reward: Float[np.ndarray, "*b"], center: float) -> Float[np.ndarray, "*b"]:
         """sigma(r, c), whose mean is the statistic at the best c.
@@ -134,7 +158,7 @@ class Statistic(NamedTuple):
         """
         rewards = np.asarray(reward, dtype=np.float64)
         if self.function is None:
-            return _FAMILIES[self.name].transform(rewards, center, self.parameter or 0.0)
+            return self.family.transform(rewards, center, self.parameter or 0.0)
         try:
             found = np.asarray(self.function(rewards), dtype=np.float64)
         except (TypeError, ValueError) as cause:
@@ -165,14 +189,16 @@ def _mean_center(distribution: Distribution, parameter: float) -> float:
     return distribution.mean()
 
 
-_FAMILIES = {
-    "mean": _Family(_no_center, lambda r, c, p: r, True),
-    "cvar": _Family(_quantile_center, lambda r, q, a: q - np.maximum(q - r, 0.0) / a, True),
-    # The mean of this transform is the distribution function; the fit inverts it.
-    "quantile": _Family(_quantile_center, lambda r, q, a: (r <= q).astype(np.float64), True),
-    "variance": _Family(_mean_center, lambda r, c, p: (r - c) ** 2, False),
-    "mean_variance": _Family(_mean_center, lambda r, c, w: r - w * (r - c) ** 2, False),
-}
+_MEAN = _Family(_no_center, lambda r, c, p: r)
+_CVAR = _Family(_quantile_center, lambda r, q, a: q - np.maximum(q - r, 0.0) / a, tail=lambda a: a)
+_QUANTILE = _Family(
+    _quantile_center,
+    lambda r, q, a: (r <= q).astype(np.float64),
+    inverted=True,
+    tail=lambda a: min(a, 1.0 - a),
+)
+_VARIANCE = _Family(_mean_center, lambda r, c, p: (r - c) ** 2, reward_units=False)
+_MEAN_VARIANCE = _Family(_mean_center, lambda r, c, w: r - w * (r - c) ** 2, reward_units=False)
 
 
 def mean(transform: Callable[[Any], Any] | None = None) -> Statistic:
@@ -192,7 +218,7 @@ def mean(transform: Callable[[Any], Any] | None = None) -> Statistic:
         raise SettingsError(
             f"statistics.mean: expected a function of rewards, found {type(transform).__name__}."
         )
-    return Statistic("mean", None, transform)
+    return Statistic("mean", _MEAN, function=transform)
 
 
 def cvar(alpha: float) -> Statistic:
@@ -210,7 +236,7 @@ def cvar(alpha: float) -> Statistic:
     SettingsError
         It is out of range.
     """
-    return Statistic("cvar", _share(alpha, "cvar", closed=True))
+    return Statistic("cvar", _CVAR, _share(alpha, "cvar", closed=True))
 
 
 def quantile(alpha: float) -> Statistic:
@@ -229,12 +255,12 @@ def quantile(alpha: float) -> Statistic:
     SettingsError
         It is out of range.
     """
-    return Statistic("quantile", _share(alpha, "quantile", closed=False))
+    return Statistic("quantile", _QUANTILE, _share(alpha, "quantile", closed=False))
 
 
 def variance() -> Statistic:
     """Variance of one-step rewards, in squared units; higher is ranked better."""
-    return Statistic("variance")
+    return Statistic("variance", _VARIANCE)
 
 
 def mean_variance(weight: float) -> Statistic:
@@ -250,9 +276,23 @@ def mean_variance(weight: float) -> Statistic:
     SettingsError
         It is not a finite number.
     """
-    if isinstance(weight, bool) or not isinstance(weight, int | float) or not math.isfinite(weight):
+    if not checks.is_number(weight):
         raise SettingsError(f"mean_variance: expected a finite number, found {weight!r}.")
-    return Statistic("mean_variance", float(weight))
+    return Statistic("mean_variance", _MEAN_VARIANCE, float(weight))
+
+
+def _plain_mean() -> Statistic:
+    return mean()
+
+
+STATISTICS: dict[str, Callable[..., Statistic]] = {
+    "mean": _plain_mean,
+    "cvar": cvar,
+    "quantile": quantile,
+    "variance": variance,
+    "mean_variance": mean_variance,
+}
+"""Every statistic by name."""
 
 
 def statistic_choice(given: Statistic | str) -> Statistic:
@@ -263,42 +303,12 @@ def statistic_choice(given: Statistic | str) -> Statistic:
     SettingsError
         There is no such statistic, or its number is missing or out of range.
     """
-    if isinstance(given, Statistic):
-        return given
-    found = re.fullmatch(r"([a-z_]+)(?:\(([^()]*)\))?", str(given).strip())
-    makers: dict[str, Callable[..., Statistic]] = {
-        "mean": mean,
-        "cvar": cvar,
-        "quantile": quantile,
-        "variance": variance,
-        "mean_variance": mean_variance,
-    }
-    if found is None or found[1] not in makers:
-        raise SettingsError(
-            "statistic: expected mean, cvar(alpha), quantile(alpha), variance or "
-            f"mean_variance(weight), or one made by bd.statistics, found {given!r}."
-        )
-    takes_number = found[1] in ("cvar", "quantile", "mean_variance")
-    if takes_number != bool(found[2]):
-        raise SettingsError(
-            f"statistic {found[1]}: expected "
-            + ("its number in brackets" if takes_number else "no number")
-            + f", found {given!r}."
-        )
-    if not takes_number:
-        return makers[found[1]]()
-    try:
-        number = float(found[2])
-    except ValueError as cause:
-        raise SettingsError(
-            f"statistic: expected a number in brackets, found {given!r}."
-        ) from cause
-    return makers[found[1]](number)
+    return given if isinstance(given, Statistic) else read_choice("statistic", given, STATISTICS)
 
 
 def _share(alpha: Any, name: str, *, closed: bool) -> float:
-    top = alpha <= 1.0 if closed else alpha < 1.0
-    if isinstance(alpha, bool) or not isinstance(alpha, int | float) or not (alpha > 0.0 and top):
+    inside = checks.is_number(alpha) and (0.0 < alpha < 1.0 or (closed and alpha == 1.0))
+    if not inside:
         raise SettingsError(
             f"statistics.{name}: expected a share above 0 and "
             f"{'at most' if closed else 'below'} 1, found {alpha!r}."

@@ -15,9 +15,10 @@ from jaxtyping import Float
 from scipy.linalg import cho_solve, cholesky
 from scipy.sparse import csr_array, diags_array, hstack, vstack
 
-from bayesdice_ppl.inference.gain import JITTER
-from bayesdice_ppl.inference.pilot import small_sample_rule
-from bayesdice_ppl.moments import Cells, MomentSettings
+from bayesdice_ppl.constraint import small_sample_rule
+from bayesdice_ppl.inference import FitForm
+from bayesdice_ppl.models.gaussian import JITTER
+from bayesdice_ppl.moments import Cells
 
 # A pair with more successors has a column that is cheaper to treat as dense.
 _HEAVY = 100
@@ -98,7 +99,7 @@ def believe_sparse(
     target: Float[np.ndarray, " P"],
     active: Float[np.ndarray, " P"],
     n_states: int,
-    settings: MomentSettings,
+    form: FitForm,
 ) -> SparseBelief:
     """Belief about one policy's value, by the library's defaults.
 
@@ -110,7 +111,7 @@ def believe_sparse(
         The renormalized policy, and 1 for the pairs it visits, shape (P,).
     n_states
         S.
-    settings
+    form
         With one-hot features and no row of its own for the normalization.
 
     Raises
@@ -118,16 +119,20 @@ def believe_sparse(
     ValueError
         The log has terminations or the discount is near 1, for which there is no code here.
     """
-    if np.any(cells.terminated * cells.count) or settings.normalized or settings.gamma == 0.0:
+    if (
+        np.any(cells.terminated * cells.count)
+        or form.moments.normalized
+        or form.moments.gamma == 0.0
+    ):
         raise ValueError("believe_sparse: expected no termination, and 0 < gamma < 0.9999")
     n, m = float(cells.n_transitions), float(cells.n_episodes)
     seen = np.flatnonzero(cells.count > 0.0)
     logged = np.unique(cells.pair[seen])
     place = np.full(len(target), -1)
     place[logged] = np.arange(len(logged))
-    moments = _moments(cells, target, active, n_states, settings, (seen, logged, place))
+    moments = _moments(cells, target, active, n_states, form, (seen, logged, place))
     pair, live = place[cells.pair[seen]], active[logged]
-    entry = 1.0 - settings.gamma
+    entry = 1.0 - form.moments.gamma
 
     first, gain, _ = _condition(moments, _noise(moments, live[pair], entry, n, m))
     weights = first[:-1] * live
@@ -150,12 +155,12 @@ def _moments(
     target: Float[np.ndarray, " P"],
     active: Float[np.ndarray, " P"],
     n_states: int,
-    settings: MomentSettings,
+    form: FitForm,
     found: tuple[np.ndarray, np.ndarray, np.ndarray],
 ) -> SparseMoments:
     """As `build_moments`, on the logged pairs alone."""
     seen, logged, place = found
-    gamma, n, n_pairs = settings.gamma, float(cells.n_transitions), len(logged)
+    gamma, n, n_pairs = form.moments.gamma, float(cells.n_transitions), len(logged)
     live = active[logged]
     phi = csr_array(
         (target[logged] * live, (cells.pair_state[logged], np.arange(n_pairs))),
@@ -170,7 +175,7 @@ def _moments(
     reward_mean = cells.reward_sum.sum() / n
     reward_sd = np.sqrt(max(cells.reward_square_sum.sum() / n - reward_mean**2, 0.0))
     size = abs(reward_mean) or 1.0
-    base = reward_mean if settings.centered else 0.0
+    base = reward_mean if form.moments.centered else 0.0
     mean_reward = cells.reward_sum[seen] / count
     rows = csr_array(hstack([stationary, csr_array((mean_reward - base)[:, None])]))
     by_pair = (chosen.T @ diags_array(count / n) @ rows).T @ diags_array(live)
@@ -178,8 +183,8 @@ def _moments(
     phi0 = phi[cells.initial_state]
     nothing = csr_array((phi0.shape[0], 1))
     scale = np.append(
-        np.full(n_pairs, settings.prior_sd),
-        (reward_sd if reward_sd > 0.0 else size) * settings.value_prior_sd,
+        np.full(n_pairs, form.prior.ratio_sd),
+        (reward_sd if reward_sd > 0.0 else size) * form.prior.value_sd,
     )
     square_sum = cells.reward_square_sum[seen]
     return SparseMoments(

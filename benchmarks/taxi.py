@@ -15,9 +15,9 @@ import jax
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
-from bayesdice_ppl.diagnostics.support import state_flow
 from bayesdice_ppl.envs import Outcomes
-from bayesdice_ppl.inference import make_settings
+from bayesdice_ppl.fitting import FitSettings
+from bayesdice_ppl.fitting.support import state_flow
 from bayesdice_ppl.moments import Cells, reach, renormalize
 from bayesdice_ppl.policies import Policies
 from bayesdice_ppl.simulation import World, make_world, sample_transitions, true_value
@@ -63,7 +63,7 @@ class Judged(NamedTuple):
     mean, sd, df
         Location, scale and degrees of freedom of the value's Student t.
     moved, lost
-        Shares of the candidate's steps; see `bayesdice_ppl.diagnostics.support.Support`.
+        Shares of the candidate's steps; see `bayesdice_ppl.fitting.support.Support`.
     stranded
         Whether the candidate gets to a state in which it takes no logged action.
     renormalized
@@ -133,7 +133,7 @@ def judge(cells: Cells, setting: Setting) -> Judged:
     """
     probabilities, gamma = setting.target.probabilities, setting.gamma
     n_states = len(probabilities)
-    settings = make_settings(gamma=gamma, inference="exact")
+    settings = FitSettings(gamma, inference="exact")
     visits = np.bincount(cells.pair, cells.count, minlength=len(cells.pair_state))
     logged = (visits > 0.0).astype(np.float64)
     with jax.enable_x64(True):
@@ -145,7 +145,7 @@ def judge(cells: Cells, setting: Setting) -> Judged:
     edges = (cells.pair[seen], cells.successor[seen])
     reached = reach(target, cells.pair_state, edges, starts)
     active = reached.pair.astype(np.float64)
-    belief = believe_sparse(cells, target, active, n_states, settings.moments)
+    belief = believe_sparse(cells, target, active, n_states, settings.form)
     moved, lost = state_flow(
         cells,
         belief.pilot[None, cells.pair],

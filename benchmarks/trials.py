@@ -14,11 +14,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
-from bayesdice_ppl import penalties
 from bayesdice_ppl.experiments.value_beliefs import check_form
-from bayesdice_ppl.inference import Candidates, FitSettings, make_settings
+from bayesdice_ppl.fitting import FitSettings, flat_settings
 from bayesdice_ppl.inference.marginals import one_value
-from bayesdice_ppl.moments import Cells, renormalize
+from bayesdice_ppl.moments import Candidates, Cells, renormalize
 from bayesdice_ppl.simulation import sample_transitions
 from benchmarks.layout import Setting, World, count, numbers_of, stack_worlds
 
@@ -76,11 +75,8 @@ def believe(
     found = one_value(
         cells,
         Candidates(target, active, kept),
-        settings.moments,
+        settings.form,
         multiple * cells.n_transitions,
-        small_sample=settings.small_sample,
-        squared=settings.penalty == penalties.squared(),
-        value_constraint=settings.value_constraint,
     )
     share = found.pilot.ratio * cells.count / cells.n_transitions
     moved = jnp.sum(share * (1.0 - kept[cells.pair_state[cells.pair]]))
@@ -113,7 +109,7 @@ def run_trials(
     n_trials
         Number of logs.
     forms
-        Name -> choices of `make_settings`, and ``multiple``, lambda / epsilon in units of n (1);
+        Name -> choices of `flat_settings`, and ``multiple``, lambda / epsilon in units of n (1);
         every form sees the same logs.
 
     Returns
@@ -176,7 +172,7 @@ def _one_trial(
     """Make the function that plays one log and believes it in every form."""
     multiples = {name: choices.get("multiple", 1.0) for name, choices in forms.items()}
     fits = {
-        name: make_settings(
+        name: flat_settings(
             gamma=setting.gamma,
             inference="exact",
             on_termination=setting.on_termination,

@@ -1,4 +1,4 @@
-"""NumPyro programs: models and guides over moments, to read, trace, swap and run."""
+"""NumPyro programs over moments, one file a form of the ratio, behind one Protocol."""
 
 import numpyro
 
@@ -6,27 +6,36 @@ import numpyro
 # before the package itself has run, which asking it for anything makes it do.
 _ = numpyro.__version__
 
+from bayesdice_ppl.models.catalog import MODELS, model_choice
+from bayesdice_ppl.models.coordinates import Coordinates, Start
+from bayesdice_ppl.models.gaussian import GaussianPosterior
 from bayesdice_ppl.models.gradients import StopScore, reverse_gradient
-from bayesdice_ppl.models.joint import model as joint_model
-from bayesdice_ppl.models.linear import (
-    Coordinates,
-    Start,
-    by_ratio,
-    guide,
-    model,
-    ratio_of,
-    weight_of,
-)
+from bayesdice_ppl.models.joint import joint_model, joint_posterior
+from bayesdice_ppl.models.linear import LinearModel, LinearRatio, linear
+from bayesdice_ppl.models.links import LINKS, Link
+from bayesdice_ppl.models.program import guide, model
+from bayesdice_ppl.models.ratio import FirstEstimate, Ratio, RatioModel, less_value, value_prior
 
 __all__ = [
+    "LINKS",
+    "MODELS",
     "Coordinates",
+    "FirstEstimate",
+    "GaussianPosterior",
+    "LinearModel",
+    "LinearRatio",
+    "Link",
+    "Ratio",
+    "RatioModel",
     "Start",
     "StopScore",
-    "by_ratio",
     "guide",
     "joint_model",
+    "joint_posterior",
+    "less_value",
+    "linear",
     "model",
-    "ratio_of",
+    "model_choice",
     "reverse_gradient",
-    "weight_of",
+    "value_prior",
 ]

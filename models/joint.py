@@ -12,12 +12,15 @@ from __future__ import annotations
 import jax.numpy as jnp
 import numpyro
 import numpyro.distributions as dist
+from jax.scipy.linalg import block_diag
+from jaxtyping import Array, Float
 
 from bayesdice_ppl.constraint import ChanceConstraint
-from bayesdice_ppl.moments import Moments
+from bayesdice_ppl.models.gaussian import condition
+from bayesdice_ppl.models.linear import LinearRatio
 
 
-def model(moments: Moments, constraint: ChanceConstraint, *, inner: str = "exact") -> None:
+def joint_model(ratios: LinearRatio, constraint: ChanceConstraint, *, inner: str = "exact") -> None:
     """Priors of N policies, and one factor.
 
     The sites are ``zeta``, shape (N, P), and ``value``, shape (N,), in reward per step, with the
@@ -25,8 +28,8 @@ def model(moments: Moments, constraint: ChanceConstraint, *, inner: str = "exact
 
     Parameters
     ----------
-    moments
-        What the log says of each policy, stacked along a leading axis: ``problem.moments``.
+    ratios
+        The linear ratio of each policy, stacked along a leading axis: ``problem.ratio``.
     constraint
         Penalty and price of the stacked residual, N R rows, policy by policy.
     inner
@@ -38,12 +41,12 @@ def model(moments: Moments, constraint: ChanceConstraint, *, inner: str = "exact
     The factor is -(lambda / epsilon) f(x) with f(x) = x' Sigma^-1 x / 2 of the stacked residual x
     (Yang et al., eq. 14, for all policies at once).
     """
-    mean, scale = moments.prior_mean, moments.prior_scale
+    mean, scale = ratios.prior_mean, ratios.prior_scale
     # Events and no plate: the factor ties the policies to each other.
     zeta = numpyro.sample("zeta", dist.Normal(mean[:, :-1], scale[:, :-1]).to_event(2))
     value = numpyro.sample("value", dist.Normal(mean[:, -1], scale[:, -1]).to_event(1))
     latent = jnp.concatenate([zeta, value[:, None]], axis=1)
-    residual = (jnp.einsum("nrk,nk->nr", moments.matrix, latent) + moments.offset).ravel()
+    residual = (jnp.einsum("nrk,nk->nr", ratios.matrix, latent) + ratios.moments.offset).ravel()
     if inner == "guide":
         # No prior and no entropy: beta is a point of an inner maximization, not a belief.
         beta = numpyro.sample(
@@ -54,3 +57,30 @@ def model(moments: Moments, constraint: ChanceConstraint, *, inner: str = "exact
         loss = constraint.penalty.value(residual)
     numpyro.deterministic("loss", loss)
     numpyro.factor("chance_constraint", -constraint.price * loss)
+
+
+def joint_posterior(
+    ratios: LinearRatio, noise: Float[Array, "NR NR"]
+) -> tuple[Float[Array, "N K"], Float[Array, "NK NK"]]:
+    """Closed form of the posterior of all candidates' (weights, value).
+
+    Parameters
+    ----------
+    ratios
+        As for `joint_model`, under the identity link.
+    noise
+        Covariance of the stacked residual.
+
+    Returns
+    -------
+    (Array, Array)
+        Means, shape (N, K + 1), and the covariance of all of them, policy by policy.
+    """
+    found = condition(
+        block_diag(*ratios.matrix),
+        ratios.moments.offset.ravel(),
+        noise,
+        ratios.prior_mean.ravel(),
+        ratios.prior_scale.ravel(),
+    )
+    return found.mean.reshape(ratios.prior_mean.shape), found.covariance

@@ -1,247 +1,257 @@
-"""BayesDICE with a linear ratio as a NumPyro program.
+"""The linear ratio: a weight for each logged pair, or for each feature, perhaps through a link.
 
-The prior is on the weights of the ratio (site ``zeta``) and on the policy's value (``value``); the
-data enter through one factor, ``chance_constraint``, which prices the residual of the
-stationarity, normalization and value constraints as seen through the multipliers ``beta``. The
-guide's multipliers climb while everything else descends, so that SVI on the pair solves
-min over q(zeta, value), max over q(beta | zeta, value), of
-KL(q || p) + (lambda / epsilon) E_q[beta'residual - f*(beta)]   (Yang et al., eq. 14).
-
-Both functions are plain: trace them, put another guide beside the model, or run them with an SVI
-or an MCMC kernel of your own (with ``inner="exact"``, which has no multipliers to fit). Nearly
-exact constraints make the posterior thin, so that a kernel needs a metric to start from: the
-guide's coordinates hold one, factor factor'.
+With the identity link the ratio is linear in Gaussian weights. Under a quadratic penalty and
+Markov's surrogate the optimum over *all* q is then the Gaussian that conditions the prior on
+residual = 0 with noise (epsilon / lambda) Sigma: the oracle of every other engine.
 """
 
 from __future__ import annotations
 
-import math
-from typing import NamedTuple
+from typing import NamedTuple, final
 
-import jax
+import equinox as eqx
 import jax.numpy as jnp
-import numpyro
 import numpyro.distributions as dist
 from jaxtyping import Array, Float
-from numpyro.distributions import constraints
 
-from bayesdice_ppl import surrogates
-from bayesdice_ppl.constraint import ChanceConstraint
-from bayesdice_ppl.models.gradients import StopScore, reverse_gradient
-from bayesdice_ppl.moments import Moments
-from bayesdice_ppl.surrogates import Surrogate
+from bayesdice_ppl import checks
+from bayesdice_ppl.models import program
+from bayesdice_ppl.models.coordinates import Coordinates, gaussian_coordinates
+from bayesdice_ppl.models.gaussian import (
+    GaussianPosterior,
+    condition,
+    condition_value,
+    square_root,
+)
+from bayesdice_ppl.models.links import IDENTITY, LINKS, Link
+from bayesdice_ppl.models.ratio import FirstEstimate
+from bayesdice_ppl.moments import VALUE_ROW, Cells, Moments, Prior
 
-_SOFTPLUS_OF_ONE = math.log(math.e - 1.0)
-"""Where the softplus is 1."""
-
-
-class Coordinates(NamedTuple):
-    """Coordinates y in which the guide moves: latent = center + factor y.
-
-    Attributes
-    ----------
-    center
-        Shape (L,), with L = P + 1 latent numbers, or P without the value constraint.
-    factor
-        Lower triangular, shape (L, L).
-    """
-
-    center: Float[Array, " L"]
-    factor: Float[Array, "L L"]
+_LIFT, _LEAST_RATIO = 0.5, 1e-3
 
 
-class Start(NamedTuple):
-    """Where the guide starts, in its coordinates.
-
-    The defaults are far off on purpose: three standard deviations away and three times too wide,
-    so that what the guide arrives at was found and not given.
+class ValuePosterior(NamedTuple):
+    """The means of a Gaussian over (weights, value), and the value's spread.
 
     Attributes
     ----------
-    offset, scale
-        Mean of every coordinate, in the direction that raises the last latent (the value, which so
-        starts at least this many of its own standard deviations off), and standard deviation.
+    mean
+        Of (weights, value), shape (K + 1,).
+    sd
+        Standard deviation of the value, in reward per step, scalar.
     """
 
-    offset: float | Float[Array, ""] = 3.0
-    scale: float | Float[Array, ""] = 3.0
+    mean: Float[Array, " K"]
+    sd: Float[Array, ""]
 
 
-def start_direction(coordinates: Coordinates) -> Float[Array, " L"]:
-    """The signs with which all coordinates move the last latent the same way, shape (L,)."""
-    last = coordinates.factor[-1]
-    return jnp.where(last >= 0.0, jnp.ones_like(last), -jnp.ones_like(last))
+@final
+class LinearRatio(eqx.Module):
+    """A linear ratio on one log, for one policy.
 
-
-def ratio_of(weights: Float[Array, "*b P"], link: str) -> Float[Array, "*b P"]:
-    """The ratio that belongs to the weights.
-
-    Parameters
-    ----------
-    weights
-        Latent numbers, shape (..., P), around 1.
-    link
-        ``"identity"``, or ``"softplus"``: log(1 + exp(w - 1 + log(e - 1))), which is 1 at weight 1.
-
-    Returns
-    -------
-    Array
-        Shape (..., P).
-    """
-    if link == "identity":
-        return weights
-    return jax.nn.softplus(weights - 1.0 + _SOFTPLUS_OF_ONE)
-
-
-def weight_of(ratio: Float[Array, "*b P"], link: str) -> Float[Array, "*b P"]:
-    """The weights that belong to a positive ratio, shape (..., P): the inverse of `ratio_of`."""
-    if link == "identity":
-        return ratio
-    # log(exp(r) - 1), without overflow.
-    return ratio + jnp.log(-jnp.expm1(-ratio)) + 1.0 - _SOFTPLUS_OF_ONE
-
-
-def by_ratio(moments: Moments, weights: Float[Array, "*b K"], link: str) -> Float[Array, "*b R"]:
-    """Residual at a value of zero, as the ratio alone makes it.
-
-    Parameters
+    Attributes
     ----------
     moments
-        What the log says of one policy.
-    weights
-        Shape (..., K).
+        What the log says of the policy.
+    matrix
+        G, shape (R, K + 1): residual = G (weights, value) + offset under the identity link.
+    prior_mean, prior_scale
+        Of (weights, value), shape (K + 1,).
+    basis
+        Features of the ratio at each pair, shape (P, K); None: a weight for each pair.
+    by_ratio
+        What a link needs where a weight is not a pair's ratio: the residual's matrix by the ratio
+        of each pair, shape (R, P). Else None.
     link
-        As for `ratio_of`; it acts on the ratio of each pair, linear in the weights before it.
-
-    Returns
-    -------
-    Array
-        Shape (..., R).
+        Between weights and ratio.
     """
-    if link == "identity" or moments.basis is None or moments.by_ratio is None:
-        return ratio_of(weights, link) @ moments.matrix[:, :-1].T + moments.offset
-    ratio = ratio_of(weights @ moments.basis.T, link)
-    return ratio @ moments.by_ratio.T + moments.offset
 
+    moments: Moments
+    matrix: Float[Array, "R K"]
+    prior_mean: Float[Array, " K"]
+    prior_scale: Float[Array, " K"]
+    basis: Float[Array, "P K"] | None
+    by_ratio: Float[Array, "R P"] | None
+    link: Link = eqx.field(static=True)
 
-def model(
-    moments: Moments,
-    constraint: ChanceConstraint,
-    *,
-    inner: str = "guide",
-    value_constraint: bool = True,
-    surrogate: Surrogate = surrogates.markov(),  # noqa: B008  an immutable NamedTuple
-    level: float | Float[Array, ""] | None = None,
-    link: str = "identity",
-) -> None:
-    """Prior and factor.
+    def latent_prior(self) -> dist.Distribution:
+        """Independent normals around a ratio of one."""
+        return dist.Normal(self.prior_mean[:-1], self.prior_scale[:-1]).to_event(1)
 
-    Parameters
-    ----------
-    moments
-        What the log says of one policy.
-    constraint
-        Penalty and price.
-    inner
-        ``"guide"``: the multipliers are the site ``beta``, to be fitted by a guide;
-        ``"exact"``: the factor holds their closed-form maximum, the penalty itself.
-    value_constraint
-        False: the value is the deterministic sum of ratio times reward, as in the paper, and the
-        noise of the rewards does not enter.
-    surrogate
-        What stands in for P(ell > epsilon); a level that it fits is the parameter ``level``.
-    level
-        Where a fitted level starts, by default where the surrogate says.
-    link
-        ``"identity"``: the weights are the ratio; ``"softplus"``: the ratio is their softplus, and
-        never negative (see `ratio_of`).
-    """
-    mean, scale = moments.prior_mean, moments.prior_scale
-    latent = numpyro.sample("zeta", dist.Normal(mean[:-1], scale[:-1]).to_event(1))
-    fixed = by_ratio(moments, latent, link)
-    if value_constraint:
-        value = numpyro.sample("value", dist.Normal(mean[-1], scale[-1]))
-    else:
-        value = numpyro.deterministic("value", fixed[-1])
-    residual = fixed + moments.matrix[:, -1] * value
-    if inner == "guide":
-        # No prior and no entropy: beta is a point of an inner maximization, not a belief.
-        beta = numpyro.sample(
-            "beta", dist.Normal(jnp.zeros_like(residual), 1.0).to_event(1).mask(False)
+    def value_prior(self) -> dist.Distribution:
+        """A normal around the mean reward of the log."""
+        return dist.Normal(self.prior_mean[-1], self.prior_scale[-1])
+
+    def by_pair(self, latent: Float[Array, "*b K"]) -> Float[Array, "*b P"]:
+        """The ratio of each logged pair."""
+        if self.basis is None:
+            return self.link.ratio(latent) * self.moments.active
+        return self.link.ratio((latent * self.moments.active) @ self.basis.T)
+
+    def residual(self, latent: Float[Array, "*b K"]) -> Float[Array, "*b R"]:
+        """Residual at a value of zero."""
+        if self.by_ratio is None or self.basis is None:
+            return self.link.ratio(latent) @ self.matrix[:, :-1].T + self.moments.offset
+        return self.link.ratio(latent @ self.basis.T) @ self.by_ratio.T + self.moments.offset
+
+    def recorded(self, latent: Float[Array, "*b K"]) -> Float[Array, "*b K"]:
+        """The ratio of each pair with one-hot features, and else the weights."""
+        weights = self.link.ratio(latent) if self.basis is None else latent
+        return weights * self.moments.active
+
+    def estimate(self, noise: Float[Array, "R R"]) -> FirstEstimate:
+        """Mean of the closed form under the identity link, whatever the link is."""
+        found = condition_value(
+            self.matrix, self.moments.offset, noise, self.prior_mean, self.prior_scale
         )
-        loss = beta @ residual - constraint.penalty.conjugate(beta)
-    else:
-        loss = constraint.penalty.value(residual)
-    numpyro.deterministic("loss", loss)
-    own = constraint.auxiliary
-    if own is not None:
-        # One number needs no multiplier to be fitted: the factor holds the maximum.
-        own_loss = own.penalty.value(residual)
-        numpyro.deterministic("normalization_loss", own_loss)
-        numpyro.factor("normalization_constraint", -own.price * own_loss)
-    at = jnp.asarray(surrogate.start if level is None else level, mean.dtype)
-    if surrogate.fitted:
-        low, high = surrogate.levels
-        between = constraints.interval(low, high)
-        bounds = between if math.isfinite(high) else constraints.greater_than(low)
-        # In the model, as it is no part of q: it descends with q, since the bound is its infimum.
-        at = numpyro.param("level", at, constraint=bounds)
-    cost = surrogate.cost(loss / constraint.epsilon, at)
-    numpyro.factor("chance_constraint", -constraint.price * constraint.epsilon * cost)
+        weights = found.mean[:-1] * self.moments.active
+        ratio = weights if self.basis is None else self.basis @ weights
+        # The gain's row for the value holds minus the action values, and minus one for the reward.
+        return FirstEstimate(ratio, found.mean[-1], found.gain / found.gain[-1])
+
+    def posterior(
+        self,
+        covariance: Float[Array, "R R"],
+        price: Float[Array, ""],
+        *,
+        value_constraint: bool = True,
+    ) -> GaussianPosterior:
+        """Closed form of the posterior of (weights, value), under the identity link."""
+        if value_constraint:
+            found = condition(
+                self.matrix,
+                self.moments.offset,
+                covariance / price,
+                self.prior_mean,
+                self.prior_scale,
+            )
+            return GaussianPosterior(found.mean, square_root(found.covariance))
+        found = condition(
+            self.matrix[:-1, :-1],
+            self.moments.offset[:-1],
+            covariance[:-1, :-1] / price,
+            self.prior_mean[:-1],
+            self.prior_scale[:-1],
+        )
+        return program.with_implied_value(self, found.mean, square_root(found.covariance))
+
+    def value_posterior(
+        self, covariance: Float[Array, "R R"], price: Float[Array, ""]
+    ) -> ValuePosterior:
+        """Closed form of the value's posterior alone, with the value constraint.
+
+        Where pairs are many, most of `posterior` is the covariance of the weights and its root;
+        this is one factorization and two solves.
+        """
+        found = condition_value(
+            self.matrix, self.moments.offset, covariance / price, self.prior_mean, self.prior_scale
+        )
+        # Where nothing varies, rounding may leave the variance below 0.
+        return ValuePosterior(found.mean, jnp.sqrt(jnp.maximum(found.variance, 0.0)))
+
+    def coordinates(
+        self, noise: Float[Array, "R R"], rows: Float[Array, " R"], *, value_constraint: bool
+    ) -> Coordinates:
+        """Coordinates of (weights, value), or of the weights."""
+        size = None if value_constraint else -1
+        found = gaussian_coordinates(
+            (self.matrix * rows[:, None])[:, :size],
+            self.moments.offset * rows,
+            noise,
+            self.prior_mean[:size],
+            self.prior_scale[:size],
+        )
+        if self.link.linear or self.by_ratio is not None:
+            return found
+        return through_link(found, self.link, value_constraint=value_constraint)
+
+    model = program.model
+    guide = program.guide
 
 
-def guide(
-    moments: Moments,
-    constraint: ChanceConstraint,
-    *,
-    coordinates: Coordinates,
-    inner: str = "guide",
-    value_constraint: bool = True,
-    start: Start = Start(),  # noqa: B008  an immutable NamedTuple
-    **_: object,
-) -> None:
-    """Full-covariance Gaussian over (zeta, value), and multipliers affine in them.
+@final
+class LinearModel(NamedTuple):
+    """The choice of a linear ratio; make one with `linear`."""
 
-    Where ratio and residual are linear and the penalty is quadratic, the best multipliers are
-    affine in the ratio and the best q is Gaussian, so that this guide holds the optimum.
+    link: Link = IDENTITY
+
+    @property
+    def linear(self) -> bool:
+        """Whether the ratio is the weights themselves."""
+        return self.link.linear
+
+    def record(self, *, tabular: bool) -> tuple[str, str]:
+        """Weights, of pairs or of features."""
+        return "weights", "pair" if tabular else "feature"
+
+    def build(self, cells: Cells, moments: Moments, prior: Prior) -> LinearRatio:
+        """Put the weights onto one log, for one policy."""
+        assert moments.by_ratio is not None
+        basis = None if cells.basis is None else jnp.asarray(cells.basis)
+        by_weight = moments.by_ratio if basis is None else moments.by_ratio @ basis
+        n_rows, n_weights = by_weight.shape
+        value = jnp.zeros((n_rows, 1), by_weight.dtype).at[VALUE_ROW, 0].set(-1.0)
+        ones = jnp.ones(n_weights, by_weight.dtype)
+        if basis is None:
+            mean, scale = ones, ones * prior.ratio_sd
+        else:
+            # The first weight is the constant's: the prior's center is a ratio of 1 everywhere.
+            mean = jnp.zeros(n_weights, by_weight.dtype).at[0].set(1.0)
+            size = jnp.sqrt(jnp.mean(jnp.sum(basis**2, axis=1)))
+            scale = ones * prior.ratio_sd / size
+        linked = basis is not None and not self.link.linear
+        return LinearRatio(
+            moments=moments._replace(by_ratio=None),
+            matrix=jnp.concatenate([by_weight, value], axis=1),
+            prior_mean=jnp.append(mean, moments.reward_mean),
+            prior_scale=jnp.append(scale, moments.reward_scale * prior.value_sd),
+            basis=basis,
+            by_ratio=moments.by_ratio if linked else None,
+            link=self.link,
+        )
+
+    def __str__(self) -> str:
+        return "linear" if self.link.linear else f"linear(link={self.link})"
+
+
+def linear(link: str | Link = IDENTITY) -> LinearModel:
+    """A linear ratio.
 
     Parameters
     ----------
-    moments, constraint, inner, value_constraint
-        As for `model`.
-    coordinates
-        The coordinates it moves in; any will do, good ones converge sooner.
-    start
-        Where it starts.
-    **_
-        The model's other settings, which change nothing here.
+    link
+        ``"identity"`` (default): the weights are the ratio; ``"softplus"``: no draw of the ratio
+        is negative.
+
+    Raises
+    ------
+    SettingsError
+        There is no such link.
     """
-    size = coordinates.center.shape[0]
+    return LinearModel(
+        link if isinstance(link, Link) else LINKS[checks.one_of("link", link, LINKS)]
+    )
+
+
+def through_link(coordinates: Coordinates, link: Link, *, value_constraint: bool) -> Coordinates:
+    """Carry coordinates of the ratio over to the weights behind a link, to first order.
+
+    A ratio near zero is a weight far below it, where the softplus is flat: in the ratio's own
+    units it would be hundreds of steps away.
+
+    Parameters
+    ----------
+    coordinates
+        Of the ratio and, with the value constraint, the value.
+    link
+        Between weights and ratio.
+    value_constraint
+        Whether the last coordinate is the value, which has no link.
+    """
     center, factor = coordinates
-    loc = numpyro.param("loc", start.offset * start_direction(coordinates))
-    scale_tril = numpyro.param(
-        "scale_tril",
-        start.scale * jnp.eye(size, dtype=center.dtype),
-        constraint=constraints.lower_cholesky,
-    )
-    y = numpyro.sample(
-        "coordinates",
-        # Its constraint holds already; a check would be compiled apart, operation by operation.
-        StopScore(dist.MultivariateNormal(loc, scale_tril=scale_tril, validate_args=False)),
-        infer={"is_auxiliary": True},
-    )
-    latent = center + factor @ y
-    # The change of variables, so that the ELBO is that of (zeta, value).
-    volume = -jnp.sum(jnp.log(jnp.abs(jnp.diagonal(factor))))
-    weights = latent[:-1] if value_constraint else latent
-    numpyro.sample("zeta", dist.Delta(weights, log_density=volume, event_dim=1))
-    if value_constraint:
-        numpyro.sample("value", dist.Delta(latent[-1]))
-    if inner == "guide":
-        n_rows = moments.offset.shape[0]
-        slope = numpyro.param("beta_slope", jnp.zeros((n_rows, size), center.dtype))
-        level = numpyro.param("beta_level", jnp.zeros(n_rows, center.dtype))
-        whitened = reverse_gradient(slope) @ y + reverse_gradient(level)
-        # The residual shrinks as 1 / sqrt(price): in these units its multipliers are of order 1.
-        beta = constraint.penalty.unwhiten(whitened) / jnp.sqrt(constraint.price)
-        numpyro.sample("beta", dist.Delta(beta, event_dim=1).mask(False))
+    sd = jnp.sqrt(jnp.sum(factor**2, axis=1))
+    # What may be zero is placed half a standard deviation above it, where there is a slope.
+    ratio = jnp.maximum(center, jnp.maximum(_LIFT * sd, _LEAST_RATIO))
+    is_value = jnp.arange(center.shape[0]) == center.shape[0] - (1 if value_constraint else 0)
+    moved = jnp.where(is_value, center, link.weight(ratio))
+    return Coordinates(moved, factor * jnp.where(is_value, 1.0, link.slope(ratio))[:, None])

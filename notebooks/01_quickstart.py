@@ -108,23 +108,24 @@ print(bd.select(belief, bd.scores.custom(worse_than_logged, depth=1)).answer)
 # %% [markdown]
 # ## The program itself
 #
-# The model is plain NumPyro over a candidate's moments. Here NUTS, another engine, is run on it for
+# The model is plain NumPyro over a candidate's ratio. Here NUTS, another engine, is run on it for
 # one candidate, and agrees with what SVI found.
 
 # %%
-prepared = bd.prepare(logs, world.candidates, gamma=0.99, small_sample=False)
+plain = bd.Constraint(small_sample=False)
+prepared = bd.prepare(logs, world.candidates, gamma=0.99, constraint=plain)
 with jax.enable_x64(True):
-    moments, constraint, coordinates = prepared.problem.of(4)
+    ratio, constraint, coordinates = prepared.problem.of(4)
     kernel = NUTS(bd.models.model, dense_mass=True)
     mcmc = MCMC(kernel, num_warmup=500, num_samples=500, progress_bar=False)
-    mcmc.run(jax.random.key(3), moments, constraint, inner="exact")
+    mcmc.run(jax.random.key(3), ratio, constraint, inner="exact")
     value = np.asarray(mcmc.get_samples()["value"])
 print(f"NUTS {value.mean():.5f} +- {value.std():.5f}")
-fitted = bd.fit(logs, world.candidates, gamma=0.99, rng_key=jax.random.key(4), small_sample=False)
+fitted = bd.fit(logs, world.candidates, gamma=0.99, rng_key=jax.random.key(4), constraint=plain)
 found = fitted["posterior/value"].sel(policy="alpha_1.00")
 print(f"SVI  {float(found.mean()):.5f} +- {float(found.std()):.5f}")
 
 # %%
 with jax.enable_x64(True), numpyro.handlers.seed(rng_seed=0):
-    trace = numpyro.handlers.trace(bd.models.model).get_trace(moments, constraint)
+    trace = numpyro.handlers.trace(bd.models.model).get_trace(ratio, constraint)
 {name: site["type"] for name, site in trace.items()}

@@ -1,5 +1,6 @@
 """Oracles that several test files hold the library against: plain loops over transitions."""
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -10,8 +11,9 @@ import pytest
 from hypothesis import settings
 
 from bayesdice_ppl import Logs, Policies, TabularPolicy
-from bayesdice_ppl.inference import make_settings
-from bayesdice_ppl.preparation import prepare_fit
+from bayesdice_ppl.fitting import flat_settings, prepare_fit
+from bayesdice_ppl.inference import draw, solve
+from tests.worked_cases import read_case
 
 # The same examples in every run: a failure is one of the code and never of the day.
 settings.register_profile("fixed", derandomize=True)
@@ -287,7 +289,39 @@ def bandit_log(pulls):
 
 
 def prepared(logs, policies, **options):
-    return prepare_fit(logs, policies, make_settings(**options))
+    return prepare_fit(logs, policies, flat_settings(**options))
+
+
+def solved(found, key, **changes):
+    """Posterior of every candidate of what was prepared, perhaps under other settings."""
+    settings = replace(found.inputs.settings, **changes)
+    return solve(found.problem, key, settings.form, settings.inference, settings.draws)
+
+
+def drawn(found, solution, key, **changes):
+    """Draws of all candidates, perhaps under other settings."""
+    settings = replace(found.inputs.settings, **changes)
+    candidates = found.inputs.candidates
+    return draw(found.problem, solution, candidates, key, settings.form, settings.drawing)
+
+
+def few_visits(deltas, pair_of_row, ratio, n):
+    """The small-sample rule, one pair at a time; deltas are the TD errors of the transitions."""
+    groups = {}
+    for delta, pair in zip(deltas, pair_of_row, strict=True):
+        groups.setdefault(int(pair), []).append(delta)
+    scatter = {k: sum((d - sum(g) / len(g)) ** 2 for d in g) for k, g in groups.items()}
+    pool = sum(scatter.values()) / sum(len(g) - 1 for g in groups.values())
+    total = plain = heavy = 0.0
+    for k, group in groups.items():
+        visits = len(group)
+        share = ratio[k] * visits / n
+        s2 = (scatter[k] + 2.0 * pool) / (visits + 1)
+        v = share**2 * s2 / visits
+        total += v
+        plain += share**2 * scatter[k] / visits**2
+        heavy += v**2 / (visits + 1)
+    return max(0.0, total - plain), total**2 / heavy
 
 
 def numpy_tree(tree):
@@ -304,5 +338,14 @@ def plain():
         policies=random_policies,
         bandit=bandit_log,
         prepare=prepared,
+        solve=solved,
+        draw=drawn,
+        few_visits=few_visits,
         numpy=numpy_tree,
     )
+
+
+@pytest.fixture(scope="session")
+def worked_case():
+    """Name -> one of the worked cases, fitted on first use."""
+    return read_case

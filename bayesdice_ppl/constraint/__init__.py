@@ -12,49 +12,38 @@ from bayesdice_ppl.constraint.chance import (
     invertible,
     live_rows,
     residual_rank,
+    row_mean_square,
 )
-from bayesdice_ppl.constraint.covariance import residual_covariance, start_weight
-from bayesdice_ppl.constraint.penalties import (
-    Huber,
-    Mahalanobis,
-    Penalty,
-    Power,
-    Squared,
-    mahalanobis,
+from bayesdice_ppl.constraint.chi_square import QuadraticLoss, loss_of_gaussian
+from bayesdice_ppl.constraint.covariance import (
+    cross_covariance,
+    residual_covariance,
+    start_weight,
 )
-from bayesdice_ppl.constraint.quadratic_loss import (
-    LevelBound,
-    QuadraticLoss,
-    bernstein_bound,
-    cvar_bound,
-    exceedance,
-    expected_excess,
-    loss_of_gaussian,
-    whitening,
-)
+from bayesdice_ppl.constraint.penalties import Penalty, PenaltyChoice
+from bayesdice_ppl.constraint.settings import Constraint, Normalization
+from bayesdice_ppl.constraint.small_sample import small_sample_covariance, small_sample_rule
+from bayesdice_ppl.constraint.surrogates import Surrogate
 
 __all__ = [
     "AuxiliaryConstraint",
     "ChanceConstraint",
-    "Huber",
-    "LevelBound",
-    "Mahalanobis",
+    "Constraint",
+    "Normalization",
     "Penalty",
-    "Power",
+    "PenaltyChoice",
     "Price",
     "QuadraticLoss",
-    "Squared",
-    "bernstein_bound",
+    "Surrogate",
     "chance_price",
-    "cvar_bound",
-    "exceedance",
-    "expected_excess",
+    "cross_covariance",
     "invertible",
     "live_rows",
     "loss_of_gaussian",
-    "mahalanobis",
     "residual_covariance",
     "residual_rank",
+    "row_mean_square",
+    "small_sample_covariance",
+    "small_sample_rule",
     "start_weight",
-    "whitening",
 ]

@@ -14,8 +14,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from bayesdice_ppl.constraint.penalties import Penalty
-from bayesdice_ppl.errors import SettingsError
-from bayesdice_ppl.moments import Cells, Moments
+from bayesdice_ppl.moments import VALUE_ROW, Cells, Moments
 
 RIDGE = 1e-10
 """Share of its own diagonal that is added to Sigma where an inverse is unavoidable.
@@ -66,20 +65,19 @@ class ChanceConstraint(NamedTuple):
     auxiliary: AuxiliaryConstraint | None = None
 
 
-def live_rows(cells: Cells, moments: Moments) -> tuple[Float[Array, " R"], Float[Array, " R"]]:
-    """Which rows of the residual say anything, and the mean square of each row's terms.
+def live_rows(moments: Moments) -> Float[Array, " R"]:
+    """Which rows of the residual say anything, shape (R,): 1 for a live row, else 0."""
+    assert moments.by_ratio is not None
+    touches = jnp.any(moments.by_ratio != 0.0, axis=1).at[VALUE_ROW].set(True)
+    return jnp.where(touches, 1.0, 0.0)
 
-    Returns
-    -------
-    (Array, Array)
-        Shapes (R,): 1 for a live row; the mean over transitions of the squared row.
-    """
-    count = cells.count
-    square = (moments.design**2).T @ count
-    crossed = 2.0 * moments.design[:, -1] @ cells.reward_sum + jnp.sum(cells.reward_square_sum)
-    mean_square = square.at[-1].add(crossed) / cells.n_transitions
-    touches = jnp.any(moments.matrix[:, :-1] != 0.0, axis=1) | (moments.matrix[:, -1] != 0.0)
-    return jnp.where(touches, 1.0, 0.0), mean_square
+
+def row_mean_square(cells: Cells, moments: Moments) -> Float[Array, " R"]:
+    """Mean over transitions of each row's squared term, shape (R,)."""
+    square = (moments.design**2).T @ cells.count
+    crossed = 2.0 * moments.design[:, VALUE_ROW] @ cells.reward_sum
+    crossed = crossed + jnp.sum(cells.reward_square_sum)
+    return square.at[VALUE_ROW].add(crossed) / cells.n_transitions
 
 
 def invertible(
@@ -94,8 +92,9 @@ def invertible(
     covariance
         Sigma, shape (R, R).
     rows, mean_square
-        From `live_rows`. A row that holds exactly has a zero diagonal in Sigma, and a ridge
-        relative to that alone would be none, so a tiny share of the mean square joins it.
+        From `live_rows` and `row_mean_square`. A row that holds exactly has a zero diagonal in
+        Sigma. A ridge relative to that alone would be none, so a tiny share of the mean square
+        joins it.
     """
     both = rows[:, None] * rows
     ridge = RIDGE * jnp.diagonal(covariance) + _FLOOR * jnp.where(
@@ -140,19 +139,9 @@ def chance_price(
     With the Mahalanobis penalty n ell is half a chi-square of r degrees of freedom at the truth,
     so that this epsilon bounds it with probability xi, and lambda / epsilon = n makes the
     posterior spread as the estimator does over repeated logs.
-
-    Raises
-    ------
-    SettingsError
-        A number is out of its range.
     """
     from scipy.special import chdtri
 
-    if not 0.0 < xi < 1.0:
-        raise SettingsError(f"xi: expected a probability in (0, 1), found {xi:g}.")
-    for name, number in (("lam", lam), ("epsilon", epsilon)):
-        if number is not None and not (np.isfinite(number) and number > 0.0):
-            raise SettingsError(f"{name}: expected a positive number, found {number:g}.")
     bound = epsilon
     if bound is None:
         bound = float(chdtri(max(rank, 1), 1.0 - xi)) / (2.0 * n_transitions)

@@ -1,17 +1,25 @@
 """Convex penalties f of the residual, each with its Fenchel conjugate f*.
 
-The chance-constraint loss is ell = f(residual) = max over beta of beta'residual - f*(beta): any
-f >= 0 that is convex with f(0) = 0 is in the paper's family, and the choice of f decides how the
-belief spreads.
+The chance-constraint loss is ell = f(residual) = max over beta of beta'residual - f*(beta). Any
+convex f >= 0 with f(0) = 0 is in the paper's family; which one decides how the belief spreads.
+
+What a user asks for is a *choice*, such as ``huber(0.1)``: hashable, and its text reads back to
+itself. A choice builds the penalty of one policy once the residual's covariance is known. To add a
+penalty, write its class and the function that makes its choice, and put that into `PENALTIES`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple, Protocol, final
 
 import jax.numpy as jnp
 from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Float
+
+from bayesdice_ppl import checks
+from bayesdice_ppl.choices import read_choice
+from bayesdice_ppl.errors import SettingsError
 
 _ROUNDING = 1e-12
 """Share by which a multiplier may pass Huber's bound and still count as on it."""
@@ -35,6 +43,56 @@ class Penalty(Protocol):
     def unwhiten(self, whitened: Float[Array, "*b R"]) -> Float[Array, "*b R"]:
         """The beta that belongs to a residual given in the penalty's own, whitened units."""
         ...
+
+    def whitening(self) -> Float[Array, "R R"] | None:
+        """The matrix V with f(x) = |V x|^2 / 2, or None where f is not quadratic."""
+        ...
+
+
+@final
+class PenaltyChoice(NamedTuple):
+    """A penalty as it is asked for; make one with the functions of this module.
+
+    Attributes
+    ----------
+    text
+        What reads back to it, such as ``"huber(0.1)"``.
+    make
+        From Sigma, invertible, shape (R, R), the rows that count, shape (R,), and the parameter to
+        the penalty of one policy.
+    parameter
+        Its number, or None.
+    quadratic
+        Whether f is a square, so that the posterior has a closed form.
+    calibrated
+        Whether f is measured in the residual's covariance Sigma.
+    """
+
+    text: str
+    make: Callable[[Float[Array, "R R"], Float[Array, " R"], float | None], Penalty]
+    parameter: float | None = None
+    quadratic: bool = False
+    calibrated: bool = False
+
+    def build(self, covariance: Float[Array, "R R"], rows: Float[Array, " R"]) -> Penalty:
+        """Make the penalty of one policy.
+
+        Parameters
+        ----------
+        covariance
+            Sigma, invertible, shape (R, R).
+        rows
+            1 for the rows of the residual that count, shape (R,).
+        """
+        return self.make(covariance, rows, self.parameter)
+
+    def metric(self, covariance: Float[Array, "R R"]) -> Float[Array, "R R"]:
+        """The matrix M with f(x) = x' M^+ x / 2, shape (R, R); where there is none, Sigma."""
+        plain = self.quadratic and not self.calibrated
+        return jnp.eye(len(covariance), dtype=covariance.dtype) if plain else covariance
+
+    def __str__(self) -> str:
+        return self.text
 
 
 @final
@@ -64,6 +122,10 @@ class Squared(NamedTuple):
     def unwhiten(self, whitened: Float[Array, "*b R"]) -> Float[Array, "*b R"]:
         """The same coordinates."""
         return whitened * self.rows
+
+    def whitening(self) -> Float[Array, "R R"]:
+        """The identity on the rows that count."""
+        return jnp.diag(self.rows)
 
 
 @final
@@ -99,8 +161,19 @@ class Mahalanobis(NamedTuple):
         """L'^-1 whitened, with Sigma = L L'."""
         return (whitened * self.rows) @ self.inverse
 
+    def whitening(self) -> Float[Array, "R R"]:
+        """L^-1 on the rows that count."""
+        return self.inverse * self.rows
+
     def _whiten(self, residual: Float[Array, "*b R"]) -> Float[Array, "*b R"]:
         return (residual * self.rows) @ self.inverse.T
+
+    @classmethod
+    def of(cls, covariance: Float[Array, "R R"], rows: Float[Array, " R"]) -> Mahalanobis:
+        """Factor an invertible Sigma once, for all the evaluations to come."""
+        factor = jnp.linalg.cholesky(covariance)
+        identity = jnp.eye(len(rows), dtype=covariance.dtype)
+        return cls(factor, solve_triangular(factor, identity, lower=True), rows)
 
 
 @final
@@ -137,6 +210,10 @@ class Power(NamedTuple):
         """The maximizer at a residual of these coordinates."""
         return self.maximizer(whitened)
 
+    def whitening(self) -> None:
+        """There is none."""
+        return
+
 
 @final
 class Huber(NamedTuple):
@@ -171,6 +248,10 @@ class Huber(NamedTuple):
         """The maximizer at a residual of these coordinates."""
         return self.maximizer(whitened)
 
+    def whitening(self) -> None:
+        """There is none."""
+        return
+
 
 def _power(size: Float[Array, "*b R"], exponent: Float[Array, ""]) -> Float[Array, "*b R"]:
     """size^exponent for size >= 0, with a gradient of 0 (and not none) at 0."""
@@ -178,8 +259,84 @@ def _power(size: Float[Array, "*b R"], exponent: Float[Array, ""]) -> Float[Arra
     return jnp.where(positive, jnp.where(positive, size, 1.0) ** exponent, 0.0)
 
 
-def mahalanobis(covariance: Float[Array, "R R"], rows: Float[Array, " R"]) -> Mahalanobis:
-    """Factor an invertible Sigma once, for all the evaluations to come."""
-    factor = jnp.linalg.cholesky(covariance)
-    identity = jnp.eye(len(rows), dtype=covariance.dtype)
-    return Mahalanobis(factor, solve_triangular(factor, identity, lower=True), rows)
+def _squared(_: Array, rows: Float[Array, " R"], __: float | None) -> Squared:
+    return Squared(rows)
+
+
+def _mahalanobis(
+    covariance: Float[Array, "R R"], rows: Float[Array, " R"], _: float | None = None
+) -> Mahalanobis:
+    return Mahalanobis.of(covariance, rows)
+
+
+def _power_of(_: Array, rows: Float[Array, " R"], p: float | None) -> Power:
+    return Power(rows, jnp.asarray(p, rows.dtype))
+
+
+def _huber(_: Array, rows: Float[Array, " R"], c: float | None) -> Huber:
+    return Huber(rows, jnp.asarray(c, rows.dtype))
+
+
+def squared() -> PenaltyChoice:
+    """f(x) = |x|^2 / 2, the paper's."""
+    return PenaltyChoice("squared", _squared, quadratic=True)
+
+
+def mahalanobis() -> PenaltyChoice:
+    """f(x) = x' Sigma^-1 x / 2 with Sigma the residual's sampling covariance: the default."""
+    return PenaltyChoice("mahalanobis", _mahalanobis, quadratic=True, calibrated=True)
+
+
+def power(p: float) -> PenaltyChoice:
+    """f(x) = sum_j |x_j|^p / p.
+
+    Parameters
+    ----------
+    p
+        Above 1; at 2 it is `squared`.
+
+    Raises
+    ------
+    SettingsError
+        p is not above 1.
+    """
+    if not (checks.is_number(p) and p > 1.0):
+        raise SettingsError(f"penalty power(p): expected a number above 1, found {p!r}.")
+    return PenaltyChoice(f"power({p:g})", _power_of, float(p))
+
+
+def huber(c: float) -> PenaltyChoice:
+    """A square that goes on linearly where the residual passes c: multipliers stay within c.
+
+    Parameters
+    ----------
+    c
+        Above 0, in units of the residual (a stationarity residual is of the order n^-1/2).
+
+    Raises
+    ------
+    SettingsError
+        c is not positive.
+    """
+    bound = checks.positive("penalty huber(c)", c)
+    return PenaltyChoice(f"huber({bound:g})", _huber, bound)
+
+
+PENALTIES: dict[str, Callable[..., PenaltyChoice]] = {
+    "squared": squared,
+    "mahalanobis": mahalanobis,
+    "power": power,
+    "huber": huber,
+}
+"""Every penalty by name."""
+
+
+def penalty_choice(given: PenaltyChoice | str) -> PenaltyChoice:
+    """Read a choice, or the text of one such as ``"huber(0.1)"``.
+
+    Raises
+    ------
+    SettingsError
+        There is no such penalty, or its number is missing or out of range.
+    """
+    return given if isinstance(given, PenaltyChoice) else read_choice("penalty", given, PENALTIES)

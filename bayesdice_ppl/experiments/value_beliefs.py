@@ -18,11 +18,11 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from scipy.special import ndtr, stdtrit
 
 from bayesdice_ppl.errors import SettingsError
-from bayesdice_ppl.inference import Candidates, FitSettings
+from bayesdice_ppl.fitting import FitSettings
+from bayesdice_ppl.inference import FitForm
 from bayesdice_ppl.inference.copula import correlation_matrix, influence_covariance
 from bayesdice_ppl.inference.marginals import OneValue, one_value
-from bayesdice_ppl.moments import Cells, MomentSettings
-from bayesdice_ppl.penalties import mahalanobis, squared
+from bayesdice_ppl.moments import Candidates, Cells
 
 
 @final
@@ -49,7 +49,7 @@ def value_belief(cells: Cells, candidates: Candidates, settings: FitSettings) ->
     Parameters
     ----------
     cells, candidates
-        The log and the candidates, from `bayesdice_ppl.preparation.gather`, on one-hot features.
+        The log and the candidates, from `bayesdice_ppl.fitting.read_inputs`, on one-hot features.
     settings
         The fit's settings: those of the library by default or of ``preset="paper"``, in which the
         price is n whatever the rank of the residual is.
@@ -62,14 +62,7 @@ def value_belief(cells: Cells, candidates: Candidates, settings: FitSettings) ->
     check_form(settings)
     cells, candidates = pad(cells, candidates)
     with jax.enable_x64(True):
-        found = _believe(
-            cells,
-            jax.tree.map(jnp.asarray, candidates),
-            settings.moments,
-            settings.small_sample,
-            settings.penalty == squared(),
-            settings.value_constraint,
-        )
+        found = _believe(cells, jax.tree.map(jnp.asarray, candidates), settings.form)
         mean, sd, df, covariance = map(np.asarray, found)
     correlation = correlation_matrix(covariance) if settings.joint else np.eye(len(mean))
     return ValueBelief(mean, sd, df, correlation)
@@ -133,39 +126,26 @@ def check_form(settings: FitSettings) -> None:
         They are neither the library's defaults nor those of ``preset="paper"``, small-sample rule
         and joint belief aside, or features are not one-hot.
     """
-    paper = settings.penalty == squared() and not settings.value_constraint
-    usual = settings.penalty == mahalanobis() and settings.value_constraint
-    if not (paper or usual) or settings.by_episode or not settings.tabular:
+    form = settings.form
+    penalty = form.constraint.penalty
+    paper = penalty.quadratic and not (penalty.calibrated or form.constraint.value_constraint)
+    known = form.constraint.calibrated or paper
+    if not known or form.by_episode or not settings.tabular:
         raise SettingsError(
             "value_belief: expected the library's default settings, or preset='paper', on one-hot "
             "features."
         )
 
 
-@partial(
-    jax.jit, static_argnames=("settings", "small_sample", "squared_penalty", "value_constraint")
-)
+@partial(jax.jit, static_argnames="form")
 def _believe(
-    cells: Cells,
-    candidates: Candidates,
-    settings: MomentSettings,
-    small_sample: bool,
-    squared_penalty: bool,
-    value_constraint: bool,
+    cells: Cells, candidates: Candidates, form: FitForm
 ) -> tuple[Array, Array, Array, Array]:
     def one(candidate: Candidates) -> OneValue:
-        found = one_value(
-            cells,
-            candidate,
-            settings,
-            cells.n_transitions,
-            small_sample=small_sample,
-            squared=squared_penalty,
-            value_constraint=value_constraint,
-        )
+        found = one_value(cells, candidate, form, cells.n_transitions)
         # Sigma fills the memory, and nothing after this reads it.
         return found._replace(pilot=found.pilot._replace(covariance=jnp.zeros((0, 0))))
 
     mean, sd, pilots = jax.lax.map(one, candidates)
-    covariance = influence_covariance(cells, pilots, small_sample=small_sample)
+    covariance = influence_covariance(cells, pilots, small_sample=form.small_sample)
     return mean, sd, pilots.degrees_of_freedom, covariance

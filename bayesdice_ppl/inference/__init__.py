@@ -1,36 +1,38 @@
 """Engines that turn the priced constraint into a posterior, and posteriors into joint draws."""
 
-from bayesdice_ppl.inference.draws import Draws, draw, split_key
-from bayesdice_ppl.inference.engine import Candidates, Problem, Solution, prepare, solve
-from bayesdice_ppl.inference.exact import GaussianPosterior, exact_posterior
-from bayesdice_ppl.inference.mcmc import NutsSettings, run_nuts
+from bayesdice_ppl.constraint import Normalization
+from bayesdice_ppl.inference.draws import Drawing, Draws, draw, split_key
+from bayesdice_ppl.inference.engine import Engine, Solution, solve
+from bayesdice_ppl.inference.engines import ENGINES, engine_choice
+from bayesdice_ppl.inference.exact import Exact
+from bayesdice_ppl.inference.nuts import Nuts, run_nuts
 from bayesdice_ppl.inference.one_model import (
     OneModelPosterior,
-    cross_covariance,
     one_model_constraint,
     one_model_posterior,
+    stacked_covariance,
 )
 from bayesdice_ppl.inference.pilot import Pilot, run_pilot
-from bayesdice_ppl.inference.price import search_price
-from bayesdice_ppl.inference.settings import FitSettings, Normalization, make_settings
-from bayesdice_ppl.inference.svi import SviSettings, run_svi
+from bayesdice_ppl.inference.problem import FitForm, Problem, prepare
+from bayesdice_ppl.inference.search import search_price
+from bayesdice_ppl.inference.svi import Svi, run_svi
 
 __all__ = [
-    "Candidates",
+    "ENGINES",
+    "Drawing",
     "Draws",
-    "FitSettings",
-    "GaussianPosterior",
+    "Engine",
+    "Exact",
+    "FitForm",
     "Normalization",
-    "NutsSettings",
+    "Nuts",
     "OneModelPosterior",
     "Pilot",
     "Problem",
     "Solution",
-    "SviSettings",
-    "cross_covariance",
+    "Svi",
     "draw",
-    "exact_posterior",
-    "make_settings",
+    "engine_choice",
     "one_model_constraint",
     "one_model_posterior",
     "prepare",
@@ -40,4 +42,17 @@ __all__ = [
     "search_price",
     "solve",
     "split_key",
+    "stacked_covariance",
 ]
+
+
+_RENAMED = {"SviSettings": "Svi", "NutsSettings": "Nuts"}
+
+
+def __getattr__(name: str) -> object:
+    if name in _RENAMED:
+        raise AttributeError(
+            f"bayesdice_ppl.inference.{name} is called {_RENAMED[name]} now, and is given as "
+            f"fit(..., inference={_RENAMED[name]}(...))."
+        )
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

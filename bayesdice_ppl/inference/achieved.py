@@ -1,22 +1,22 @@
 """What a Gaussian posterior achieves of its chance constraint, without draws.
 
-With a quadratic penalty and a ratio that is linear in the weights, ell is half a weighted sum of
-chi-squares under q, so that P_q(ell <= epsilon) and the surrogates' bounds need no Monte Carlo.
+With a quadratic penalty and a linear ratio, ell is half a weighted sum of chi-squares under q, so
+that P_q(ell <= epsilon) and the surrogates' bounds need no Monte Carlo.
 """
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Array, Float
 
-from bayesdice_ppl.constraint import quadratic_loss
-from bayesdice_ppl.inference.engine import Problem, Solution
-from bayesdice_ppl.inference.settings import FitSettings
-from bayesdice_ppl.surrogates import Surrogate
+from bayesdice_ppl.constraint import Surrogate, chi_square
+from bayesdice_ppl.inference.engine import Solution
+from bayesdice_ppl.inference.problem import Problem
+from bayesdice_ppl.models import Ratio, less_value
 
 MOST_ROWS = 512
 """Past as many rows of the residual the singular values of all candidates take too long."""
@@ -45,64 +45,58 @@ class Achieved(NamedTuple):
 
 
 def closed_form_bounds(
-    problem: Problem, solution: Solution, settings: FitSettings
+    problem: Problem, solution: Solution, surrogate: Surrogate, *, linear: bool
 ) -> Achieved | None:
     """The chance constraint as the posterior meets it, where that has a closed form.
 
     Parameters
     ----------
     problem, solution
-        From `prepare` and `solve`.
-    settings
-        The fit's settings.
+        From `prepare` and an engine.
+    surrogate
+        Whose bound is asked for.
+    linear
+        Whether the ratio is linear in the latent numbers.
 
     Returns
     -------
     Achieved or None
-        None where the penalty is not quadratic, the link is not the identity, the posterior is one
-        of draws (NUTS), or the residual has more than `MOST_ROWS` rows.
+        None where the penalty is not quadratic, the ratio not linear, the posterior one of draws
+        (NUTS), or the residual has more than `MOST_ROWS` rows.
 
     Notes
     -----
-    These numbers are of the Gaussian q itself. With ``small_sample`` the draws of a belief have
-    values in the heavier tails of Student's t, which take the weights along, so that averages over
-    the draws' losses differ from them by more than Monte Carlo error; without it they agree.
+    These numbers are of the Gaussian q itself. With the small-sample rule the draws of a belief
+    have values in the heavier tails of Student's t, which take the ratio along, so that averages
+    over the draws' losses differ from them by more than Monte Carlo error; without it they agree.
     """
-    moments = problem.moments
-    if (
-        not settings.penalty.quadratic
-        or settings.link != "identity"
-        or solution.sampled is not None
-        or moments.matrix.shape[-2] > MOST_ROWS
-    ):
+    if not linear or solution.sampled is not None or problem.n_rows > MOST_ROWS:
         return None
-    penalty = jax.tree.map(np.asarray, problem.constraint.penalty)
-    found = []
-    for j, price in enumerate(problem.prices):
-        whitening = quadratic_loss.whitening(jax.tree.map(lambda x, j=j: x[j], penalty))
+    with jax.enable_x64(True):
+        whitening = jax.vmap(lambda penalty: penalty.whitening())(problem.constraint.penalty)
         if whitening is None:
             return None
-        loss = quadratic_loss.loss_of_gaussian(
+        matrix, offset = jax.vmap(_affine)(problem.ratio)
+    found = []
+    for j, price in enumerate(problem.prices):
+        loss = chi_square.loss_of_gaussian(
             np.asarray(solution.posterior.mean)[j],
             np.asarray(solution.posterior.factor)[j],
-            np.asarray(moments.matrix)[j],
-            np.asarray(moments.offset)[j],
-            whitening,
+            np.asarray(matrix[j]),
+            np.asarray(offset[j]),
+            np.asarray(whitening[j], dtype=np.float64),
         )
-        exceedance = quadratic_loss.exceedance(loss, price.epsilon)
-        bound = _bound(settings.surrogate, loss, price.epsilon, exceedance)
-        found.append((1.0 - exceedance, quadratic_loss.mean(loss), *bound))
+        probability = 1.0 - chi_square.exceedance(loss, price.epsilon)
+        bound = surrogate.exact_bound(loss, price.epsilon)
+        found.append((probability, chi_square.mean(loss), *bound))
     return Achieved(*np.array(found, dtype=np.float64).reshape(-1, 4).T)
 
 
-def _bound(
-    surrogate: Surrogate, loss: quadratic_loss.QuadraticLoss, epsilon: float, exceedance: float
-) -> quadratic_loss.LevelBound:
-    """As `Surrogate.bound`, with an expectation in place of the mean over draws."""
-    if surrogate.name == "cvar":
-        return quadratic_loss.cvar_bound(loss, epsilon, level=surrogate.level)
-    if surrogate.name == "bernstein":
-        return quadratic_loss.bernstein_bound(loss, epsilon, level=surrogate.level)
-    if surrogate.name == "cdf":
-        return quadratic_loss.LevelBound(exceedance, math.nan)
-    return quadratic_loss.LevelBound(min(quadratic_loss.mean(loss) / epsilon, 1.0), math.nan)
+def _affine(ratio: Ratio) -> tuple[Float[Array, "R K"], Float[Array, " R"]]:
+    """Matrix and offset of the residual of a linear ratio in (latent numbers, value)."""
+    size = ratio.latent_prior().event_shape[0]
+    dtype = ratio.moments.offset.dtype
+    offset = ratio.residual(jnp.zeros(size, dtype))
+    matrix = jax.jacfwd(ratio.residual)(jnp.zeros(size, dtype))
+    value = less_value(jnp.zeros_like(offset), jnp.ones((), dtype))
+    return jnp.concatenate([matrix, value[:, None]], axis=1), offset

@@ -21,12 +21,29 @@ from bayesdice_ppl.inference.copula import (
     joint_ranks,
     reorder,
 )
-from bayesdice_ppl.inference.engine import Candidates, Problem, Solution
-from bayesdice_ppl.inference.exact import GaussianPosterior
-from bayesdice_ppl.inference.gain import WIDE
-from bayesdice_ppl.inference.settings import FitSettings
-from bayesdice_ppl.models import by_ratio, ratio_of
-from bayesdice_ppl.moments import Moments
+from bayesdice_ppl.inference.engine import Solution
+from bayesdice_ppl.inference.problem import FitForm, Problem
+from bayesdice_ppl.models import GaussianPosterior, Ratio, less_value
+from bayesdice_ppl.models.gaussian import WIDE
+from bayesdice_ppl.moments import VALUE_ROW, Candidates
+
+
+class Drawing(NamedTuple):
+    """How a belief is drawn.
+
+    Attributes
+    ----------
+    draws
+        Number S of posterior draws.
+    joint
+        Whether the values move together as errors on the same logs do.
+    n_statistics
+        Of how many statistics of each candidate the entries are; those of one belong together.
+    """
+
+    draws: int = 4000
+    joint: bool = True
+    n_statistics: int = 1
 
 
 class Draws(NamedTuple):
@@ -36,8 +53,8 @@ class Draws(NamedTuple):
     ----------
     value, loss
         Shape (S, N): the value in reward per step, and the chance-constraint loss ell.
-    weights
-        Of the ratio, shape (S, N, K); with one-hot features the ratio of each pair.
+    recorded
+        What the model of the ratio keeps of each draw, shape (S, N, W).
     correlation
         Of the values as the copula was given it, shape (N, N); the identity if not joint.
     normalization
@@ -46,7 +63,7 @@ class Draws(NamedTuple):
 
     value: Float[np.ndarray, "S N"]
     loss: Float[np.ndarray, "S N"]
-    weights: Float[np.ndarray, "S N K"]
+    recorded: Float[np.ndarray, "S N W"]
     correlation: Float[np.ndarray, "N N"]
     normalization: Float[np.ndarray, "S N"] | None = None
 
@@ -56,7 +73,8 @@ def draw(
     solution: Solution,
     candidates: Candidates,
     rng_key: PRNGKeyArray,
-    settings: FitSettings,
+    form: FitForm,
+    drawing: Drawing,
 ) -> Draws:
     """Draw values, weights and losses of all candidates.
 
@@ -69,8 +87,8 @@ def draw(
     df = np.asarray(problem.pilots.degrees_of_freedom)
     with jax.enable_x64(True):
         if solution.sampled is None:
-            one = (settings.draws, factor.shape[2])
-            shape = one if settings.joint else (n_policies, *one)
+            one = (drawing.draws, factor.shape[2])
+            shape = one if drawing.joint else (n_policies, *one)
             normal = np.asarray(jax.random.normal(key_draws, shape, factor.dtype))
             score = _scores(normal, factor[:, -1])
             latent = None
@@ -86,27 +104,26 @@ def draw(
             normal,
             latent,
             value,
-            settings.link,
-            settings.value_constraint,
+            form.constraint.value_constraint or form.model.linear,
         )
         value, loss, weight = (np.asarray(array) for array in found[:3])
         own = None if found[3] is None else np.asarray(found[3])
-        n_statistics = len(settings.statistic)
-        if not settings.joint and n_statistics == 1:
+        n_statistics = drawing.n_statistics
+        if not drawing.joint and n_statistics == 1:
             return Draws(value, loss, weight, np.eye(n_policies), own)
         # One column of the copula for each distinct candidate: equal ones share it exactly.
         first, copy = candidates.copies(problem.rewards)
-        if not settings.joint:
+        if not drawing.joint:
             first = copy = np.arange(n_policies)
         covariance = _influence_covariance(
             problem.cells,
             problem.pilots,
             problem.rewards,
-            by_episode=settings.by_episode,
-            small_sample=settings.small_sample,
+            by_episode=form.by_episode,
+            small_sample=form.small_sample,
         )
         correlation = correlation_matrix(np.asarray(covariance))
-        if not settings.joint:
+        if not drawing.joint:
             # The paper's product is over candidates: the statistics of one belong together.
             candidate = np.arange(n_policies) % (n_policies // n_statistics)
             correlation = np.where(candidate[:, None] == candidate, correlation, 0.0)
@@ -163,18 +180,17 @@ def _student_values(
     return mean + sd * np.copysign(stdtrit(df, ndtr(-np.abs(score))), score)
 
 
-@partial(jax.jit, static_argnames=("link", "value_constraint"))
+@partial(jax.jit, static_argnames="gaussian")
 def _draws(
     problem: Problem,
     posterior: GaussianPosterior,
     normal: Array | None,
     latent: Array | None,
     value: Array,
-    link: str,
-    value_constraint: bool,
+    gaussian: bool,
 ) -> tuple[Array, Array, Array, Array | None]:
     def one(
-        moments: Moments,
+        ratio: Ratio,
         constraint: ChanceConstraint,
         posterior: GaussianPosterior,
         normal: Array | None,
@@ -184,32 +200,30 @@ def _draws(
         mean, factor = posterior
         if latent is None:
             latent = mean + jnp.asarray(normal) @ factor.T
-        # A value in its heavier tail takes the weights along, as far as they vary with it: the
-        # draw stays as likely a solution of the constraints as its Gaussian origin was.
+        # A value in its heavier tail takes the ratio along, as far as it varies with it: the draw
+        # stays as likely a solution of the constraints as its Gaussian origin was.
         stretch = value - latent[:, -1]
         variance = jnp.sum(factor[-1] ** 2)
         slope = factor[:-1] @ factor[-1] / jnp.where(variance > 0.0, variance, 1.0)
-        weights = latent[:, :-1] + stretch[:, None] * slope
-        fixed = by_ratio(moments, weights, link)
-        if link != "identity" and not value_constraint:
+        latent = latent[:, :-1] + stretch[:, None] * slope
+        fixed = ratio.residual(latent)
+        if not gaussian:
             # Not affine in the latent numbers: what the Gaussian says of it does not hold.
-            value = fixed[:, -1]
-        residual = fixed + value[:, None] * moments.matrix[:, -1]
+            value = fixed[:, VALUE_ROW]
+        residual = less_value(fixed, value)
         loss = constraint.penalty.value(residual)
         own = None
         if constraint.auxiliary is not None:
             own = constraint.auxiliary.penalty.value(residual)
-        if moments.basis is None:
-            weights = ratio_of(weights, link)
-        weights = weights * moments.active
+        recorded = ratio.recorded(latent)
         # Single precision, as beliefs keep them, where in double they would fill the memory.
-        many = weights.shape[1] > WIDE
-        return value, loss, weights.astype(jnp.float32) if many else weights, own
+        many = recorded.shape[1] > WIDE
+        return value, loss, recorded.astype(jnp.float32) if many else recorded, own
 
     # Joint candidates share their normal draws; others have draws of their own.
     own_draws = normal is not None and normal.ndim == 3
     stacked: dict[str, Any] = {
-        "moments": problem.moments,
+        "ratio": problem.ratio,
         "constraint": problem.constraint,
         "posterior": posterior,
         "latent": latent,
@@ -221,7 +235,7 @@ def _draws(
     def each(given: dict[str, Any]) -> tuple[Array, Array, Array, Array | None]:
         return one(**{"normal": normal, **given})
 
-    # Thousands of weights: one candidate after another, or the draws of all fill the memory.
-    wide = problem.moments.matrix.shape[-1] > WIDE
+    # Thousands of latent numbers: one candidate after another, or all draws fill the memory.
+    wide = posterior.mean.shape[-1] > WIDE
     found = jax.lax.map(each, stacked) if wide else jax.vmap(each)(stacked)
     return jax.tree.map(lambda x: jnp.moveaxis(x, 0, 1), found)

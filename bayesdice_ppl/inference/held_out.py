@@ -15,16 +15,18 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from bayesdice_ppl.inference.engine import Candidates, state_features
-from bayesdice_ppl.inference.exact import exact_posterior
 from bayesdice_ppl.inference.pilot import run_pilot
+from bayesdice_ppl.models import less_value, linear
 from bayesdice_ppl.moments import (
+    VALUE_ROW,
+    Candidates,
     Cells,
     Moments,
     MomentSettings,
+    Prior,
     build_moments,
-    cell_ratio,
     renormalize_pairs,
+    state_features,
 )
 
 RIDGE = 1e-2
@@ -67,12 +69,13 @@ def over_counted_pairs(cells: Cells, candidate: Candidates) -> Candidates:
     return candidate._replace(target=renormalized, active=jnp.asarray(candidate.active) * here)
 
 
-@partial(jax.jit, static_argnames="settings")
+@partial(jax.jit, static_argnames=("settings", "prior"))
 def fit_folds(
     cells: Cells,
     candidates: Candidates,
     kept: Bool[Array, "F m"],
     settings: MomentSettings,
+    prior: Prior,
 ) -> FoldFit:
     """Closed-form ratio and value of every candidate on every part of the log.
 
@@ -84,8 +87,8 @@ def fit_folds(
         The candidates.
     kept
         Episodes of each part, shape (F, m).
-    settings
-        Discount, meaning of a termination, priors.
+    settings, prior
+        Discount, meaning of a termination, and how wide the priors are.
 
     Returns
     -------
@@ -98,9 +101,10 @@ def fit_folds(
         part = keep_episodes(cells, episodes)
         candidate = over_counted_pairs(part, candidate)
         moments = build_moments(part, state_features(part, candidate), settings)
-        pilot = run_pilot(part, moments, settings, small_sample=False)
-        mean = exact_posterior(moments, pilot.covariance, part.n_transitions).mean
-        return cell_ratio(cells, moments, mean[:-1]), mean[-1]
+        ratio = linear().build(part, moments, prior)
+        pilot = run_pilot(part, ratio, settings, small_sample=False)
+        mean = ratio.posterior(pilot.covariance, part.n_transitions).mean
+        return ratio.by_pair(mean[:-1])[cells.pair], mean[-1]
 
     def part(episodes: Array) -> FoldFit:
         everyone = jax.tree.map(jnp.asarray, candidates)
@@ -132,11 +136,11 @@ def episode_residuals(
     """
     n_episodes = moments.initial.shape[0]
     terms = moments.design * (ratio * cells.count)[:, None]
-    terms = terms.at[:, -1].add(ratio * cells.reward_sum)
+    terms = terms.at[:, VALUE_ROW].add(ratio * cells.reward_sum)
     sums = jax.ops.segment_sum(terms, cells.episode, num_segments=n_episodes)
     n = jnp.sum(cells.count * kept[cells.episode])
     own_start = moments.initial - cells.initial_weight @ moments.initial
-    constant = moments.offset + moments.matrix[:, -1] * value
+    constant = less_value(moments.offset, value)
     return (kept.sum() / n) * sums + constant + (1.0 - settings.gamma) * own_start
 
 

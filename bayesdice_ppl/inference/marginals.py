@@ -14,16 +14,15 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from bayesdice_ppl import penalties
-from bayesdice_ppl.inference.engine import Candidates, state_features
-from bayesdice_ppl.inference.exact import exact_posterior, exact_value
 from bayesdice_ppl.inference.pilot import Pilot, run_pilot
-from bayesdice_ppl.inference.settings import FitSettings
+from bayesdice_ppl.inference.problem import FitForm
+from bayesdice_ppl.models import linear
 from bayesdice_ppl.moments import (
+    Candidates,
     Cells,
-    MomentSettings,
     TransformedRewards,
     build_moments,
+    state_features,
     with_rewards,
 )
 
@@ -55,13 +54,8 @@ class OneValue(NamedTuple):
 def one_value(
     cells: Cells,
     candidate: Candidates,
-    settings: MomentSettings,
+    form: FitForm,
     price: Float[Array, ""],
-    *,
-    by_episode: bool = False,
-    small_sample: bool,
-    squared: bool,
-    value_constraint: bool,
 ) -> OneValue:
     """Closed-form belief of one candidate's value, from a log that may be traced.
 
@@ -71,24 +65,26 @@ def one_value(
         The log.
     candidate
         One of `Candidates`, whose fields have lost their first axis.
-    settings
-        How the log is read.
+    form
+        What is fitted. Penalties that have no closed form are taken as the Mahalanobis one, the
+        normalization as one of the rows, and the ratio as linear.
     price
         lambda / epsilon; n is what gives calibrated beliefs.
-    by_episode, small_sample
-        As for `run_pilot`.
-    squared
-        The squared penalty, instead of the Mahalanobis one.
-    value_constraint
-        Whether the value is a latent number of its own, or the one that the ratio implies.
     """
-    moments = build_moments(cells, state_features(cells, candidate), settings)
-    pilot = run_pilot(cells, moments, settings, by_episode=by_episode, small_sample=small_sample)
-    metric = jnp.eye(len(moments.offset)) if squared else pilot.covariance
-    if value_constraint:
-        found = exact_value(moments, metric, price)
+    moments = build_moments(cells, state_features(cells, candidate), form.moments)
+    ratio = linear().build(cells, moments, form.prior)
+    pilot = run_pilot(
+        cells,
+        ratio,
+        form.moments,
+        by_episode=form.by_episode,
+        small_sample=form.small_sample,
+    )
+    metric = form.constraint.penalty.metric(pilot.covariance)
+    if form.constraint.value_constraint:
+        found = ratio.value_posterior(metric, price)
         return OneValue(found.mean[-1], found.sd, pilot)
-    whole = exact_posterior(moments, metric, price, value_constraint=False)
+    whole = ratio.posterior(metric, price, value_constraint=False)
     return OneValue(whole.mean[-1], whole.sd[-1], pilot)
 
 
@@ -97,7 +93,7 @@ def value_marginals(
     candidates: Candidates,
     rewards: TransformedRewards,
     price: Float[np.ndarray, " J"],
-    settings: FitSettings,
+    form: FitForm,
 ) -> Marginals:
     """Closed-form belief of the mean of each entry's rewards.
 
@@ -111,53 +107,25 @@ def value_marginals(
         What each entry counts.
     price
         lambda / epsilon of each entry.
-    settings
-        The fit's settings. Penalties that have no closed form are taken as the Mahalanobis one,
-        and the normalization as one of the rows.
+    form
+        As for `one_value`.
     """
-    squared = settings.penalty == penalties.squared()
     with jax.enable_x64(True):
-        found = _marginals(
-            cells,
-            candidates,
-            rewards._replace(by_row=None, cell=None),
-            price,
-            settings.moments,
-            settings.by_episode,
-            settings.small_sample,
-            squared,
-            settings.value_constraint,
-        )
-        return jax.tree.map(np.asarray, found)
+        sums = rewards._replace(by_row=None, cell=None)
+        return jax.tree.map(np.asarray, _marginals(cells, candidates, sums, price, form))
 
 
-@partial(
-    jax.jit,
-    static_argnames=("settings", "by_episode", "small_sample", "squared", "value_constraint"),
-)
+@partial(jax.jit, static_argnames="form")
 def _marginals(
     log: Cells,
     candidates: Candidates,
     rewards: TransformedRewards,
     price: Array,
-    settings: MomentSettings,
-    by_episode: bool,
-    small_sample: bool,
-    squared: bool,
-    value_constraint: bool,
+    form: FitForm,
 ) -> Marginals:
     def one(given: tuple[Candidates, TransformedRewards, Array]) -> Marginals:
         candidate, counted, one_price = given
-        found = one_value(
-            with_rewards(log, counted),
-            candidate,
-            settings,
-            one_price,
-            by_episode=by_episode,
-            small_sample=small_sample,
-            squared=squared,
-            value_constraint=value_constraint,
-        )
+        found = one_value(with_rewards(log, counted), candidate, form, one_price)
         return Marginals(found.mean, found.sd, found.pilot.degrees_of_freedom)
 
     given = jax.tree.map(jnp.asarray, (candidates, rewards, price))

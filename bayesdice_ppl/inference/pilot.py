@@ -10,13 +10,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from bayesdice_ppl.constraint import residual_covariance, start_weight
-from bayesdice_ppl.inference.gain import condition_value
-from bayesdice_ppl.moments import Cells, Moments, MomentSettings, cell_ratio, reward_moments
+from bayesdice_ppl.constraint import residual_covariance, small_sample_rule, start_weight
+from bayesdice_ppl.models import Ratio
+from bayesdice_ppl.moments import VALUE_ROW, Cells, Moments, MomentSettings
 
 
 class Pilot(NamedTuple):
@@ -24,8 +23,8 @@ class Pilot(NamedTuple):
 
     Attributes
     ----------
-    mean
-        The pilot's estimate of (weights, value), shape (K + 1,).
+    by_pair, value
+        The pilot's estimate of the ratio of each pair, shape (P,), and of the value, scalar.
     covariance
         Sigma at the pilot's ratio, frozen, small-sample term included, shape (R, R).
     ratio
@@ -47,7 +46,8 @@ class Pilot(NamedTuple):
         The pair that each pair's visits are counted with, shape (P,); see `Moments`.
     """
 
-    mean: Float[Array, " K"]
+    by_pair: Float[Array, " P"]
+    value: Float[Array, ""]
     covariance: Float[Array, "R R"]
     ratio: Float[Array, " C"]
     error: Float[Array, " C"]
@@ -60,7 +60,7 @@ class Pilot(NamedTuple):
 
 def run_pilot(
     cells: Cells,
-    moments: Moments,
+    ratio: Ratio,
     settings: MomentSettings,
     *,
     by_episode: bool = False,
@@ -70,48 +70,41 @@ def run_pilot(
 
     Parameters
     ----------
-    cells, moments, settings
-        The log, what it says of one policy, and how it was read.
+    cells, ratio, settings
+        The log, the form of the ratio on it, and how the log was read.
     by_episode
         Whether episodes are the independent unit, rather than transitions.
     small_sample
         Add to Sigma what the spread of rewards and successors within a pair does not show when
         the pair was logged a few times, and give the values a Student t. For one-hot features.
     """
-    # The prior's center is a ratio of one everywhere, whatever the features are.
-    one = moments.prior_mean[:-1]
+    moments, n = ratio.moments, cells.n_transitions
     clustered = by_episode and settings.tabular
+    # The logs' own ratio: one everywhere, or on the pairs that the policy visits.
+    n_cells = cells.pair.shape[0]
+    one = moments.active[cells.pair] if settings.tabular else jnp.ones(n_cells)
     first = residual_covariance(cells, moments, one, settings, by_episode=clustered)
-    estimate = condition_value(
-        moments.matrix,
-        moments.offset,
-        first / cells.n_transitions,
-        moments.prior_mean,
-        moments.prior_scale,
-    )
-    weights = estimate.mean[:-1] * moments.active
-    covariance = residual_covariance(cells, moments, weights, settings, by_episode=clustered)
-
-    # The gain's row for the value holds minus the action values, and minus one for the reward;
-    # seen from there a row of the design is a temporal-difference error.
-    slope = estimate.gain / estimate.gain[-1]
-    ratio = cell_ratio(cells, moments, weights)
+    estimate = ratio.estimate(first / n)
+    by_cell, slope = estimate.by_pair[cells.pair], estimate.slope
+    covariance = residual_covariance(cells, moments, by_cell, settings, by_episode=clustered)
+    # Seen along the slope a row of the design is a temporal-difference error.
     error = moments.design @ slope
-    df = jnp.asarray(jnp.inf, weights.dtype)
+    df = jnp.asarray(jnp.inf, by_cell.dtype)
     if by_episode and not settings.tabular:
-        extra = episode_surplus(cells, moments, weights, slope, covariance, settings)
-        covariance = covariance.at[-1, -1].add(extra)
+        extra = episode_surplus(cells, moments, by_cell, slope, covariance, settings)
+        covariance = covariance.at[VALUE_ROW, VALUE_ROW].add(extra)
         df = cells.n_episodes - 1.0
     if small_sample:
-        extra, df = small_sample_rule(cells, weights, error, moments.unit)
-        covariance = covariance.at[-1, -1].add(cells.n_transitions * extra)
+        extra, df = small_sample_rule(cells, estimate.by_pair, error, moments.unit)
+        covariance = covariance.at[VALUE_ROW, VALUE_ROW].add(n * extra)
     return Pilot(
-        mean=jnp.append(weights, estimate.mean[-1]),
+        by_pair=estimate.by_pair,
+        value=estimate.value,
         covariance=covariance,
-        ratio=ratio,
+        ratio=by_cell,
         error=error,
         start_value=moments.initial @ slope,
-        start_weight=start_weight(cells, ratio, settings),
+        start_weight=start_weight(cells, by_cell, settings),
         slope=slope,
         degrees_of_freedom=df,
         unit=moments.unit,
@@ -121,7 +114,7 @@ def run_pilot(
 def episode_surplus(
     cells: Cells,
     moments: Moments,
-    weights: Float[Array, " K"],
+    ratio: Float[Array, " C"],
     slope: Float[Array, " R"],
     covariance: Float[Array, "R R"],
     settings: MomentSettings,
@@ -132,8 +125,8 @@ def episode_surplus(
     ----------
     cells, moments, settings
         The log, kept apart by episode, what it says of one policy, and how it was read.
-    weights
-        Weights of the ratio at which Sigma is evaluated, shape (K,).
+    ratio
+        The ratio of each cell, shape (C,), at which Sigma is evaluated.
     slope
         How a row of the residual moves the value, shape (R,).
     covariance
@@ -151,106 +144,5 @@ def episode_surplus(
     features) beliefs came out four times too narrow. The metric is therefore made from
     transitions, and only the variance in the value's own direction, one number, from episodes.
     """
-    whole = residual_covariance(cells, moments, weights, settings, by_episode=True)
+    whole = residual_covariance(cells, moments, ratio, settings, by_episode=True)
     return jnp.maximum(0.0, slope @ (whole - covariance) @ slope)
-
-
-class FewVisits(NamedTuple):
-    """The variance of a value as few visits to each pair show it; see `few_visits`.
-
-    Attributes
-    ----------
-    shrunk
-        With squared errors shrunk towards their pooled mean, scalar.
-    seen
-        As the log has it, which is a part of Sigma already, scalar.
-    degrees_of_freedom
-        Of the former, scalar.
-    """
-
-    shrunk: Float[Array, ""]
-    seen: Float[Array, ""]
-    degrees_of_freedom: Float[Array, ""]
-
-
-def small_sample_rule(
-    cells: Cells,
-    weights: Float[Array, " P"],
-    error: Float[Array, " C"],
-    unit: Int[Array, " P"] | None = None,
-) -> tuple[Float[Array, ""], Float[Array, ""]]:
-    """Variance of the value that few visits hide, and the degrees of freedom of its spread.
-
-    Parameters
-    ----------
-    cells, weights, error, unit
-        As for `few_visits`.
-
-    Returns
-    -------
-    (Array, Array)
-        The variance to add to that of the value, and the degrees of freedom; scalars.
-    """
-    found = few_visits(cells, weights, error, unit)
-    return jnp.maximum(0.0, found.shrunk - found.seen), found.degrees_of_freedom
-
-
-def few_visits(
-    cells: Cells,
-    weights: Float[Array, " P"],
-    error: Float[Array, " C"],
-    unit: Int[Array, " P"] | None = None,
-) -> FewVisits:
-    """Variance of the value, with the spread of pairs that were logged a few times shrunk.
-
-    Parameters
-    ----------
-    cells
-        The log.
-    weights
-        The ratio of each pair, shape (P,).
-    error
-        Temporal-difference error of each cell without its reward, shape (C,).
-    unit
-        The pair that each pair's visits are counted with, shape (P,), of the same ratio; None:
-        each is counted by itself.
-
-    Notes
-    -----
-    Within a pair the squared errors are shrunk towards their pooled mean with the weight of two
-    observations, s2 = (SS + 2 pool) / (n_sa + 1), v = d^2 s2 / n_sa with d the pair's share of the
-    policy's visits, and the degrees of freedom are Satterthwaite's, (sum v)^2 / sum(v^2 / (n_sa +
-    1)).
-
-    Of the policy that logged, whose choice of actions is a part of what varies in a state, visits
-    and errors are counted by state, and SS holds what its actions differ by.
-    """
-    n_pairs = weights.shape[0]
-    counted_with = cells.pair if unit is None else unit[cells.pair]
-
-    def by_pair(x: Float[Array, " C"]) -> Float[Array, " P"]:
-        return jax.ops.segment_sum(x, counted_with, num_segments=n_pairs)
-
-    visits = by_pair(cells.count)
-    seen = visits > 0.0
-    divisor = jnp.where(seen, visits, 1.0)
-    total = by_pair(cells.count * error + cells.reward_sum)
-    square = by_pair(
-        cells.count * error**2 + 2.0 * error * cells.reward_sum + cells.reward_square_sum
-    )
-    scatter = jnp.where(seen, jnp.maximum(square - total**2 / divisor, 0.0), 0.0)
-    repeats = jnp.sum(jnp.where(seen, visits - 1.0, 0.0))
-    # Where no pair was logged twice, nothing but the spread of the rewards is left to pool.
-    pool = jnp.where(
-        repeats > 0.0,
-        jnp.sum(scatter) / jnp.where(repeats > 0.0, repeats, 1.0),
-        reward_moments(cells)[1] ** 2,
-    )
-    share = weights * visits / cells.n_transitions
-    shrunk = (scatter + 2.0 * pool) / (visits + 1.0)
-    variance = share**2 * shrunk / divisor
-    plain = jnp.sum(share**2 * scatter / divisor**2)
-    spread = jnp.sum(variance)
-    heavy = jnp.sum(variance**2 / (visits + 1.0))
-    df = jnp.where(heavy > 0.0, spread**2 / jnp.where(heavy > 0.0, heavy, 1.0), jnp.inf)
-    return FewVisits(spread, plain, df)

@@ -9,29 +9,28 @@ metric. The residual's correlations, which decide the posterior's shape, are lef
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, final
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from bayesdice_ppl import surrogates
-from bayesdice_ppl.constraint import ChanceConstraint
-from bayesdice_ppl.inference.exact import GaussianPosterior, with_implied_value
-from bayesdice_ppl.inference.gain import condition
-from bayesdice_ppl.models import Coordinates, Start, weight_of
-from bayesdice_ppl.moments import Moments
-from bayesdice_ppl.surrogates import Surrogate
+from bayesdice_ppl import checks
+from bayesdice_ppl.constraint import ChanceConstraint, Surrogate, surrogates
+from bayesdice_ppl.inference.engine import Solution, nothing_but
+from bayesdice_ppl.inference.problem import FitForm, Problem
+from bayesdice_ppl.models import Coordinates, GaussianPosterior, Ratio, Start
+from bayesdice_ppl.models.program import with_implied_value
 
-_TIGHT = 0.05
-_JITTER = 1e-10
 _WIDE = 20.0
-_LIFT, _LEAST_RATIO = 0.5, 1e-3
 _STEPS, _STEPS_PER_LATENT = 500, 4
+GUIDE_FEATURES = 512
+"""Past as many rows of the residual, multipliers are not fitted unless that is asked for."""
 
 
-class SviSettings(NamedTuple):
-    """How to optimize (hashable, fixed at compilation).
+@final
+class Svi(NamedTuple):
+    """SVI as an engine, and how it optimizes (hashable, fixed at compilation).
 
     Attributes
     ----------
@@ -57,6 +56,34 @@ class SviSettings(NamedTuple):
     start_offset: float = 3.0
     start_scale: float = 3.0
 
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        return "svi"
+
+    @property
+    def guided(self) -> bool:
+        """It moves in coordinates."""
+        return True
+
+    def check(self, form: FitForm, draws: int) -> None:
+        """Refuse settings out of range, and multipliers that the guide cannot hold."""
+        checks.whole("svi.windows", self.windows)
+        if self.steps is not None:
+            checks.whole("svi.steps", self.steps)
+        checks.whole("svi.particles", self.particles)
+        checks.positive("svi.learning_rate", self.learning_rate)
+
+    def solve(self, problem: Problem, rng_key: PRNGKeyArray, form: FitForm, draws: int) -> Solution:
+        """The guide's own Gaussian for every candidate."""
+        chosen = form.constraint
+        inner = chosen.inner
+        if inner is None:
+            wide = problem.n_rows > GUIDE_FEATURES
+            inner = "guide" if form.affine_multipliers and not wide else "exact"
+        found = _solve(problem, rng_key, self, inner, chosen.value_constraint, chosen.surrogate)
+        return nothing_but(found.posterior, problem, form)._replace(**found._asdict())
+
 
 class SviResult(NamedTuple):
     """What SVI found for one policy.
@@ -80,131 +107,35 @@ class SviResult(NamedTuple):
     level: Float[Array, ""]
 
 
-def flat_coordinates(
-    moments: Moments,
-    covariance: Float[Array, "R R"],
-    rows: Float[Array, " R"],
-    price: Float[Array, ""],
-    *,
-    tight: bool,
-    value_constraint: bool = True,
-) -> Coordinates:
-    """Coordinates for the guide, from the frozen Sigma's scales and nearly exact constraints.
-
-    Parameters
-    ----------
-    moments
-        What the log says of one policy.
-    covariance
-        Sigma at the pilot's ratio, invertible, shape (R, R), whatever the penalty is.
-    rows
-        1 for the live rows, shape (R,).
-    price
-        lambda / epsilon.
-    tight
-        Whether nearly exact constraints bind, as they do with the Mahalanobis penalty.
-    value_constraint
-        Whether the value is a latent of its own.
-
-    Notes
-    -----
-    Directions in which the residual hardly varies make the problem stiff (a condition of 1e5 on
-    small worlds). With the Mahalanobis penalty the residual's correlation matrix keeps its
-    eigenvalues below 0.05, and all others are set to one: what is left to find are the
-    correlations, and with them the posterior's shape. The squared penalty has no such directions;
-    it is given Sigma's scales, which are not its own. The center is where residuals weighted so
-    roughly vanish: another point would be hundreds of standard deviations off along a nearly exact
-    constraint. `bayesdice_ppl.models.Start` puts the guide far from it.
-    """
-    scale = jnp.sqrt(jnp.diagonal(covariance))
-    both = rows[:, None] * rows
-    if tight:
-        correlation = jnp.where(both > 0.0, covariance / scale[:, None] / scale, jnp.eye(len(rows)))
-        values, vectors = jnp.linalg.eigh(correlation)
-        flattened = (vectors * jnp.where(values < _TIGHT, values, 1.0)) @ vectors.T
-    else:
-        flattened = jnp.eye(len(rows))
-        # In the squared penalty's units: scales relative to their geometric mean.
-        scale = scale / jnp.exp(jnp.sum(rows * jnp.log(scale)) / jnp.sum(rows))
-    rough = both * flattened * scale[:, None] * scale / price
-    size = None if value_constraint else -1
-    found = condition(
-        (moments.matrix * rows[:, None])[:, :size],
-        moments.offset * rows,
-        rough,
-        moments.prior_mean[:size],
-        moments.prior_scale[:size],
-    )
-    spread = found.covariance
-    jitter = _JITTER * jnp.diagonal(spread) + jnp.finfo(spread.dtype).tiny
-    return Coordinates(found.mean, jnp.linalg.cholesky(spread + jnp.diag(jitter)))
-
-
-def through_link(
-    coordinates: Coordinates, link: str, *, value_constraint: bool = True
-) -> Coordinates:
-    """Carry coordinates of the ratio over to the weights behind a link, to first order.
-
-    A ratio near zero is a weight far below it, where the softplus is flat: in the ratio's own
-    units it would be hundreds of steps away.
-
-    Parameters
-    ----------
-    coordinates
-        Of the ratio and, with the value constraint, the value.
-    link
-        As for `bayesdice_ppl.models.ratio_of`.
-    value_constraint
-        Whether the last coordinate is the value, which has no link.
-    """
-    if link == "identity":
-        return coordinates
-    center, factor = coordinates
-    sd = jnp.sqrt(jnp.sum(factor**2, axis=1))
-    # What may be zero is placed half a standard deviation above it, where there is a slope.
-    ratio = jnp.maximum(center, jnp.maximum(_LIFT * sd, _LEAST_RATIO))
-    is_value = jnp.arange(center.shape[0]) == center.shape[0] - (1 if value_constraint else 0)
-    slope = 1.0 / -jnp.expm1(-ratio)
-    moved = jnp.where(is_value, center, weight_of(ratio, link))
-    return Coordinates(moved, factor * jnp.where(is_value, 1.0, slope)[:, None])
-
-
 def run_svi(
-    moments: Moments,
+    ratio: Ratio,
     constraint: ChanceConstraint,
     coordinates: Coordinates,
     rng_key: PRNGKeyArray,
-    settings: SviSettings,
+    settings: Svi,
     *,
     inner: str = "guide",
     value_constraint: bool = True,
     surrogate: Surrogate = surrogates.markov(),  # noqa: B008  an immutable NamedTuple
-    link: str = "identity",
 ) -> SviResult:
     """Fit the guide to one policy; `jax.vmap` over the leading axis fits them all at once.
 
     Parameters
     ----------
-    moments, constraint, coordinates
+    ratio, constraint, coordinates
         The policy's problem.
     rng_key
         Key of the optimizer's draws.
     settings
         Steps, rate, particles, start.
-    inner, value_constraint, surrogate, link
+    inner, value_constraint, surrogate
         As for `bayesdice_ppl.models.model`.
     """
     import optax
     from numpyro.infer import SVI, Trace_ELBO
     from numpyro.optim import optax_to_numpyro
 
-    from bayesdice_ppl.models import guide, model
-
-    options: dict[str, Any] = {
-        "inner": inner,
-        "value_constraint": value_constraint,
-        "link": link,
-    }
+    options: dict[str, Any] = {"inner": inner, "value_constraint": value_constraint}
     n_latent = coordinates.center.shape[0]
     steps = settings.steps or max(_STEPS, _STEPS_PER_LATENT * n_latent)
     # Adam moves every entry of a matrix at its rate, so a step's length grows with the number of
@@ -220,16 +151,17 @@ def run_svi(
     optimizer = optax_to_numpyro(
         optax.partition(adam, lambda params: {name: name for name in params})
     )
-    problem = (moments, constraint)
+    problem = (ratio, constraint)
 
     def window(
         given_surrogate: Surrogate, carry: tuple[Coordinates, Array], given: tuple[Array, ...]
     ) -> tuple[tuple[Coordinates, Array], tuple[Coordinates, Array]]:
         coordinates, level = carry
         key, offset, scale = given
+        start = Start(offset, scale)
         svi = SVI(
-            partial(model, level=level, surrogate=given_surrogate, **options),
-            partial(guide, coordinates=coordinates, start=Start(offset, scale), **options),
+            lambda r, c: r.model(c, level=level, surrogate=given_surrogate, **options),
+            lambda r, c: r.guide(c, coordinates=coordinates, start=start, **options),
             optimizer,
             Trace_ELBO(num_particles=settings.particles),
         )
@@ -246,7 +178,7 @@ def run_svi(
         return (learned, found.get("level", level)), (learned, elbo)
 
     # Far off, the other surrogates hardly slope; Markov's leads the way to where they do.
-    leading = 0 if surrogate == surrogates.markov() else settings.windows
+    leading = 0 if surrogate.linear else settings.windows
     n_windows = leading + settings.windows
     keys = jax.random.split(rng_key, n_windows)
     dtype = coordinates.center.dtype
@@ -270,10 +202,30 @@ def run_svi(
         mean, factor = learned.center[which], learned.factor[which]
         if value_constraint:
             return GaussianPosterior(mean, factor)
-        return with_implied_value(moments, mean, factor)
+        return with_implied_value(ratio, mean, factor)
 
     posterior, before = gaussian(-1), gaussian(max(n_windows - 2, 0))
     sd = posterior.sd[-1]
     moved = jnp.abs(posterior.mean[-1] - before.mean[-1]), jnp.abs(sd - before.sd[-1])
     drift = jnp.stack(moved) / jnp.where(sd > 0.0, sd, 1.0)
     return SviResult(posterior, elbo.reshape(-1), drift, level)
+
+
+@partial(jax.jit, static_argnames=("settings", "inner", "value_constraint", "surrogate"))
+def _solve(
+    problem: Problem,
+    rng_key: PRNGKeyArray,
+    settings: Svi,
+    inner: str,
+    value_constraint: bool,
+    surrogate: Surrogate,
+) -> SviResult:
+    fit: Any = partial(
+        run_svi,
+        rng_key=rng_key,
+        settings=settings,
+        inner=inner,
+        value_constraint=value_constraint,
+        surrogate=surrogate,
+    )
+    return jax.vmap(fit)(problem.ratio, problem.constraint, problem.coordinates)

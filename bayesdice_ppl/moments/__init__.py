@@ -1,5 +1,6 @@
 """Logs x policy x features -> moments: all that the constraint needs to know of the data."""
 
+from bayesdice_ppl.moments.candidates import Candidates, state_features
 from bayesdice_ppl.moments.cells import (
     Cells,
     TransformedRewards,
@@ -11,11 +12,11 @@ from bayesdice_ppl.moments.cells import (
 )
 from bayesdice_ppl.moments.moments import (
     NORMALIZATION_ROW,
+    VALUE_ROW,
     Moments,
     MomentSettings,
     StateFeatures,
     build_moments,
-    cell_ratio,
     one_hot_features,
 )
 from bayesdice_ppl.moments.pairs import (
@@ -26,18 +27,21 @@ from bayesdice_ppl.moments.pairs import (
     renormalize,
     renormalize_pairs,
 )
+from bayesdice_ppl.moments.prior import Prior
 
 __all__ = [
     "NORMALIZATION_ROW",
+    "VALUE_ROW",
+    "Candidates",
     "Cells",
     "LoggedPairs",
     "MomentSettings",
     "Moments",
+    "Prior",
     "Reach",
     "StateFeatures",
     "TransformedRewards",
     "build_moments",
-    "cell_ratio",
     "count_cells",
     "logged_pairs",
     "one_hot_features",
@@ -46,6 +50,7 @@ __all__ = [
     "renormalize",
     "renormalize_pairs",
     "reward_moments",
+    "state_features",
     "transformed_rewards",
     "with_rewards",
 ]

@@ -1,8 +1,8 @@
 """From logs and a policy to moments: all that the constraint needs to know of the data.
 
 `Moments` hold the residual of the stationarity, normalization and value constraints as an affine
-function of (weights, value), together with the rows it is a mean of. Models and inference see a
-log through them only.
+function of the ratio at the logged pairs and of the value, together with the rows it is a mean of.
+Models and inference see a log through them only.
 """
 
 from __future__ import annotations
@@ -15,22 +15,31 @@ from jaxtyping import Array, Bool, Float, Int
 
 from bayesdice_ppl.moments.cells import Cells, reward_moments
 
+VALUE_ROW = -1
+"""Where the value constraint stands among the rows of the residual."""
+NORMALIZATION_ROW = -2
+"""Where the normalization stands among the rows, if it has one of its own."""
 NEARLY_ONE = 0.9999
 """Discount past which the normalization gets a row of its own."""
+ROUNDING = 1e-12
+"""Share of a feature's size below which its residual is nothing but rounding."""
 
 
 class Moments(NamedTuple):
-    """Residual of the constraints for one policy, affine in (weights, value).
+    """Residual of the constraints for one policy, affine in the ratio and the value.
 
     The R rows are the stationarity constraint (one per test feature), the normalization (with
     one-hot features from gamma = 0.9999 only: below, where no mass is lost, it is a sum of the
-    others), and the value constraint.
-    A leading axis over policies or trials may stand before every field.
+    others), and the value constraint: residual = by_ratio @ ratio + offset, less the value in the
+    last row. A leading axis over policies or trials may stand before every field.
 
     Attributes
     ----------
-    matrix, offset
-        G, shape (R, K + 1), and c, shape (R,): residual = G (weights, value) + c.
+    by_ratio
+        How the ratio of each logged pair moves the residual, shape (R, P). None inside a
+        `bayesdice_ppl.inference.Problem`, where the form of the ratio holds what it needs of it.
+    offset
+        Residual at a ratio and a value of 0, shape (R,).
     design
         The row D~ of each cell without its reward, shape (C, R), whose spread is the noise of the
         residual; the reward of a transition adds to the last column. Of a policy that is estimated
@@ -38,40 +47,29 @@ class Moments(NamedTuple):
     initial
         phi(s0, pi) on the R rows, zero past the stationarity ones, shape (E, R).
     active
-        1 for the weights in use, shape (K,); with one-hot features those of the pairs that the
+        1 for the features in use, shape (K,); with one-hot features those of the pairs that the
         policy visits, and the ratio of the others is 0.
-    prior_mean, prior_scale
-        Of (weights, value), shape (K + 1,).
-    by_ratio, basis
-        What a link between weights and ratio needs where a weight is not a pair's ratio: the
-        residual's matrix by the ratio of each pair, shape (R, P), and the ratio's features at each
-        pair, shape (P, K). Else None.
+    reward_mean, reward_scale
+        Mean of the logged reward, and its standard deviation as far as it sets a scale; scalars.
     unit
         Where some policy is estimated from the log: the pair that each pair's visits are counted
         with, shape (P,), the first of its state for that policy and itself for all others. Else
         None: every pair is counted by itself.
     """
 
-    matrix: Float[Array, "R K"]
+    by_ratio: Float[Array, "R P"] | None
     offset: Float[Array, " R"]
     design: Float[Array, "C R"]
     initial: Float[Array, "E R"]
     active: Float[Array, " K"]
-    prior_mean: Float[Array, " K"]
-    prior_scale: Float[Array, " K"]
-    by_ratio: Float[Array, "R P"] | None = None
-    basis: Float[Array, "P K"] | None = None
+    reward_mean: Float[Array, ""]
+    reward_scale: Float[Array, ""]
     unit: Int[Array, " P"] | None = None
 
-    def residual(self, weights: Float[Array, " K"], value: Float[Array, ""]) -> Float[Array, " R"]:
-        """Residual of the constraints where the ratio is linear in the weights, shape (R,)."""
-        return self.matrix[:, :-1] @ weights + self.matrix[:, -1] * value + self.offset
-
-
-ROUNDING = 1e-12
-"""Share of a feature's size below which its residual is nothing but rounding."""
-NORMALIZATION_ROW = -2
-"""Where the normalization stands among the rows, if it has one of its own."""
+    def residual(self, ratio: Float[Array, "*b P"]) -> Float[Array, "*b R"]:
+        """Residual at a value of zero, from the ratio of each pair, shape (..., R)."""
+        assert self.by_ratio is not None
+        return ratio @ self.by_ratio.T + self.offset
 
 
 class MomentSettings(NamedTuple):
@@ -83,31 +81,20 @@ class MomentSettings(NamedTuple):
         Discount in [0, 1].
     restart
         True: a termination is followed by a fresh start; False: by sigma(0) for ever.
-    prior_sd
-        Prior standard deviation of the ratio, around 1: of each pair's, or with features in the
-        root mean square over the logged pairs.
-    value_prior_sd
-        Prior standard deviation of the value, in standard deviations of the logged reward (around
-        the absorbed one, where terminations absorb).
     centered
         Count rewards from their mean in the value's row, by subtracting the normalization that
         many times. A Mahalanobis penalty does not see the difference, rounding does; and mass of
         which the log has nothing then counts as the mean reward instead of as 0.
     tabular
         Whether features are one-hot over the logged pairs, of which the normalization is a sum.
-    linked
-        Keep what a link between weights and ratio needs.
     own_normalization
         Whether the normalization is a chance constraint of its own.
     """
 
     gamma: float
     restart: bool = True
-    prior_sd: float = 10.0
-    value_prior_sd: float = 10.0
     centered: bool = False
     tabular: bool = True
-    linked: bool = False
     own_normalization: bool = False
 
     @property
@@ -161,13 +148,6 @@ def one_hot_features(
     return StateFeatures(phi, active)
 
 
-def cell_ratio(cells: Cells, moments: Moments, weights: Float[Array, " K"]) -> Float[Array, " C"]:
-    """The ratio of each cell, linear in the weights, shape (C,)."""
-    weights = weights * moments.active
-    by_pair = weights if cells.basis is None else cells.basis @ weights
-    return by_pair[cells.pair]
-
-
 def build_moments(cells: Cells, features: StateFeatures, settings: MomentSettings) -> Moments:
     """Moments of one policy.
 
@@ -178,7 +158,7 @@ def build_moments(cells: Cells, features: StateFeatures, settings: MomentSetting
     features
         The policy's, on the same test features; with one-hot ones from `one_hot_features`.
     settings
-        Discount, meaning of a termination, priors.
+        Discount and meaning of a termination.
 
     Notes
     -----
@@ -244,11 +224,11 @@ def build_moments(cells: Cells, features: StateFeatures, settings: MomentSetting
     design = jnp.concatenate(columns, axis=1)
 
     weighted = design * cells.count[:, None]
-    weighted = weighted.at[:, -1].add(cells.reward_sum) / cells.n_transitions
+    weighted = weighted.at[:, VALUE_ROW].add(cells.reward_sum) / cells.n_transitions
     by_ratio = jax.ops.segment_sum(weighted, cells.pair, num_segments=n_pairs).T
-    by_weight = by_ratio * active if cells.basis is None else by_ratio @ cells.basis
-    n_rows, n_weights = by_weight.shape
-    value_column = jnp.zeros((n_rows, 1), phi.dtype).at[-1, 0].set(-1.0)
+    if cells.basis is None:
+        by_ratio = by_ratio * active
+    n_rows = design.shape[1]
     initial = jnp.zeros((phi0.shape[0], n_rows), phi.dtype).at[:, :n_features].set(phi0)
 
     # Equal rewards leave no scale to set the prior by; their size, or one, stands in.
@@ -257,15 +237,6 @@ def build_moments(cells: Cells, features: StateFeatures, settings: MomentSetting
     if not settings.restart:
         # The absorbed reward is one of the rewards, and may lie far from all that were logged.
         reward_scale = jnp.sqrt(reward_scale**2 + (reward_mean - floor) ** 2)
-    ones = jnp.ones(n_weights, phi.dtype)
-    if cells.basis is None:
-        weight_mean, weight_scale = ones, ones * settings.prior_sd
-    else:
-        # The first weight is the constant's: the prior's center is a ratio of 1 everywhere.
-        weight_mean = jnp.zeros(n_weights, phi.dtype).at[0].set(1.0)
-        size_of_row = jnp.sqrt(jnp.mean(jnp.sum(cells.basis**2, axis=1)))
-        weight_scale = ones * settings.prior_sd / size_of_row
-    linked = settings.linked and cells.basis is not None
     unit = None
     if features.estimated is not None and cells.pair_features is None:
         unit = _units(cells, features.estimated)
@@ -273,15 +244,13 @@ def build_moments(cells: Cells, features: StateFeatures, settings: MomentSetting
         noise = jnp.where(features.estimated, (current - of_state) * active, 0.0)
         design = design.at[:, :n_features].add(noise)
     return Moments(
-        matrix=jnp.concatenate([by_weight, value_column], axis=1),
+        by_ratio=by_ratio,
         offset=jnp.concatenate(offset),
         design=design,
         initial=initial,
         active=active,
-        prior_mean=jnp.append(weight_mean, reward_mean),
-        prior_scale=jnp.append(weight_scale, reward_scale * settings.value_prior_sd),
-        by_ratio=by_ratio if linked else None,
-        basis=cells.basis if linked else None,
+        reward_mean=reward_mean,
+        reward_scale=reward_scale,
         unit=unit,
     )
 

@@ -35,8 +35,9 @@ def test_cells_lose_nothing_of_the_covariance(case, by_episode):
     with jax.enable_x64(True):
         features = one_hot_features(cells, target, oracle.active, 4)
         moments = build_moments(cells, features, settings)
-        found = residual_covariance(cells, moments, weights, settings, by_episode=by_episode)
-        entry = float(start_weight(cells, (weights * oracle.active)[cells.pair], settings))
+        ratio = (weights * oracle.active)[cells.pair]
+        found = residual_covariance(cells, moments, ratio, settings, by_episode=by_episode)
+        entry = float(start_weight(cells, ratio, settings))
         found = np.asarray(found)
     expected = oracle.covariance(weights, by_episode=by_episode)
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)

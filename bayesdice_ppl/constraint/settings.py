@@ -1,0 +1,162 @@
+"""What a user chooses of the chance constraint P_q(ell <= epsilon) >= xi, checked where it is made.
+
+Everything here is hashable: compiled functions depend on it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, final
+
+from bayesdice_ppl import checks
+from bayesdice_ppl.constraint.penalties import PenaltyChoice, mahalanobis, penalty_choice
+from bayesdice_ppl.constraint.surrogates import Surrogate, markov, surrogate_choice
+from bayesdice_ppl.errors import SettingsError
+
+INNER = ("guide", "exact")
+SEARCH = "search"
+"""The lambda that stands for the least one at which the constraint holds."""
+
+
+@final
+@dataclass(frozen=True)
+class Normalization:
+    """The normalization as a chance constraint of its own, P(ell_1 <= epsilon_1) >= xi_1.
+
+    Attributes
+    ----------
+    lam, epsilon, xi
+        lambda_1, epsilon_1 and xi_1; None: epsilon_1 = chi2_{1, xi_1} / (2 n), lambda_1 = n
+        epsilon_1. It is priced by Markov's bound whatever the surrogate is.
+
+    Raises
+    ------
+    SettingsError
+        A number is out of its range.
+    """
+
+    lam: float | None = None
+    epsilon: float | None = None
+    xi: float = 0.95
+
+    def __post_init__(self) -> None:
+        for name in ("lam", "epsilon"):
+            number = getattr(self, name)
+            if number is not None:
+                checks.positive(f"normalization.{name}", number)
+        checks.between("normalization.xi", self.xi, 0.0, 1.0)
+
+
+@final
+@dataclass(frozen=True)
+class Constraint:
+    """The chance constraint: what is penalized, by how much, and how it is bounded.
+
+    Attributes
+    ----------
+    penalty
+        ``"mahalanobis"`` (default, calibrated), ``"squared"`` (the paper's), or one made by
+        `bayesdice_ppl.penalties`: ``power(p)``, ``huber(c)``.
+    surrogate
+        ``"markov"`` (default, and the only calibrated one), ``"cvar"``, ``"bernstein"``,
+        ``"cdf"``, or one made by `bayesdice_ppl.surrogates`.
+    lam, epsilon, xi
+        P(ell <= epsilon) >= xi at price lambda; by default epsilon = chi2_{r, xi} / (2 n) with r
+        the rank of the residual, lambda = n epsilon. With ``lam="search"`` lambda is the least at
+        which the constraint holds under q; this narrows q, which is then no longer calibrated.
+    value_constraint
+        True: the noise of the rewards is part of the belief; False: the value is the sum of ratio
+        times reward exactly, as in the paper.
+    small_sample
+        True: pairs that were logged a few times widen the belief. Off where it is no rule: without
+        the Mahalanobis penalty and the value constraint, and on features other than one-hot.
+    normalization
+        ``True``, or a `Normalization`: mean_i zeta_i = 1 as a chance constraint of its own. By
+        default it is a row of the residual like the others.
+    inner
+        ``"guide"``: multipliers are fitted by SVI; ``"exact"``: their closed form is used; None:
+        the guide up to 512 features, where the best multipliers are affine.
+
+    Raises
+    ------
+    SettingsError
+        A choice is unknown or out of its range.
+    """
+
+    penalty: PenaltyChoice = mahalanobis()  # noqa: RUF009  an immutable NamedTuple
+    surrogate: Surrogate = markov()  # noqa: RUF009
+    lam: float | Literal["search"] | None = None
+    epsilon: float | None = None
+    xi: float = 0.95
+    value_constraint: bool = True
+    small_sample: bool | None = None
+    normalization: Normalization | None = None
+    inner: str | None = None
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            penalty: PenaltyChoice | str = ...,
+            surrogate: Surrogate | str = ...,
+            lam: float | Literal["search"] | None = ...,
+            epsilon: float | None = ...,
+            xi: float = ...,
+            value_constraint: bool = ...,
+            small_sample: bool | None = ...,
+            normalization: Normalization | bool | None = ...,
+            inner: str | None = ...,
+        ) -> None: ...
+
+    def __post_init__(self) -> None:
+        read = {
+            "penalty": penalty_choice(self.penalty),
+            "surrogate": surrogate_choice(self.surrogate),
+            "normalization": _normalization(self.normalization),
+        }
+        for name, value in read.items():
+            object.__setattr__(self, name, value)
+        if self.lam is not None and self.lam != SEARCH:
+            checks.positive("lam", self.lam)
+        if self.epsilon is not None:
+            checks.positive("epsilon", self.epsilon)
+        checks.between("xi", self.xi, 0.0, 1.0)
+        checks.flag("value_constraint", self.value_constraint)
+        if self.small_sample is not None:
+            checks.flag("small_sample", self.small_sample)
+        if self.inner is not None:
+            checks.one_of("inner", self.inner, INNER)
+        if self.small_sample and not self.calibrated:
+            raise SettingsError(
+                "small_sample=True: expected the Mahalanobis penalty with the value constraint, "
+                f"found the penalty {self.penalty} with value_constraint={self.value_constraint}. "
+                "Leave small_sample out."
+            )
+
+    @property
+    def calibrated(self) -> bool:
+        """Whether the belief spreads as its estimate does over repeated logs."""
+        return self.penalty.calibrated and self.value_constraint
+
+    @property
+    def searched(self) -> bool:
+        """Whether lambda is searched."""
+        return self.lam == SEARCH
+
+    def closed_form_missing(self) -> str | None:
+        """What keeps the posterior from being Gaussian under a linear ratio, or None."""
+        if not self.penalty.quadratic:
+            return f"the penalty {self.penalty}"
+        return None if self.surrogate.linear else f"the surrogate {self.surrogate}"
+
+
+def _normalization(given: object) -> Normalization | None:
+    if given is None or given is False:
+        return None
+    if given is True:
+        return Normalization()
+    if not isinstance(given, Normalization):
+        raise SettingsError(
+            f"normalization: expected True, or a bd.inference.Normalization, found {given!r}."
+        )
+    return given

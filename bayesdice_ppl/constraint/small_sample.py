@@ -1,0 +1,227 @@
+"""The small-sample rule: what few visits to a pair hide of the noise of a value.
+
+A pair that was logged a few times shows less spread than it has. Its squared errors are shrunk
+towards those of all pairs, which adds to Sigma's value entry and gives the values a Student t. The
+same rule on products of two candidates' errors keeps the joint belief a covariance. It is a rule
+for one-hot features, where a temporal-difference error has mean zero in every pair.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from bayesdice_ppl.moments import Cells, TransformedRewards, reward_moments, with_rewards
+
+
+class FewVisits(NamedTuple):
+    """The variance of a value as few visits to each pair show it; see `few_visits`.
+
+    Attributes
+    ----------
+    shrunk
+        With squared errors shrunk towards their pooled mean, scalar.
+    seen
+        As the log has it, which is a part of Sigma already, scalar.
+    degrees_of_freedom
+        Of the former, scalar.
+    """
+
+    shrunk: Float[Array, ""]
+    seen: Float[Array, ""]
+    degrees_of_freedom: Float[Array, ""]
+
+
+def small_sample_rule(
+    cells: Cells,
+    by_pair: Float[Array, " P"],
+    error: Float[Array, " C"],
+    unit: Int[Array, " P"] | None = None,
+) -> tuple[Float[Array, ""], Float[Array, ""]]:
+    """Variance of the value that few visits hide, and the degrees of freedom of its spread.
+
+    Parameters
+    ----------
+    cells, by_pair, error, unit
+        As for `few_visits`.
+
+    Returns
+    -------
+    (Array, Array)
+        The variance to add to that of the value, and the degrees of freedom; scalars.
+    """
+    found = few_visits(cells, by_pair, error, unit)
+    return jnp.maximum(0.0, found.shrunk - found.seen), found.degrees_of_freedom
+
+
+def few_visits(
+    cells: Cells,
+    by_pair: Float[Array, " P"],
+    error: Float[Array, " C"],
+    unit: Int[Array, " P"] | None = None,
+) -> FewVisits:
+    """Variance of the value, with the spread of pairs that were logged a few times shrunk.
+
+    Parameters
+    ----------
+    cells
+        The log.
+    by_pair
+        The ratio of each pair, shape (P,).
+    error
+        Temporal-difference error of each cell without its reward, shape (C,).
+    unit
+        The pair that each pair's visits are counted with, shape (P,), of the same ratio; None:
+        each is counted by itself.
+
+    Notes
+    -----
+    Within a pair the squared errors are shrunk towards their pooled mean with the weight of two
+    observations, s2 = (SS + 2 pool) / (n_sa + 1), v = d^2 s2 / n_sa with d the pair's share of the
+    policy's visits, and the degrees of freedom are Satterthwaite's, (sum v)^2 / sum(v^2 / (n_sa +
+    1)).
+
+    Of the policy that logged, whose choice of actions is a part of what varies in a state, visits
+    and errors are counted by state, and SS holds what its actions differ by.
+    """
+    n_pairs = by_pair.shape[0]
+    counted_with = cells.pair if unit is None else unit[cells.pair]
+
+    def sums(x: Float[Array, " C"]) -> Float[Array, " P"]:
+        return jax.ops.segment_sum(x, counted_with, num_segments=n_pairs)
+
+    visits = sums(cells.count)
+    seen = visits > 0.0
+    divisor = jnp.where(seen, visits, 1.0)
+    total = sums(cells.count * error + cells.reward_sum)
+    square = sums(cells.count * error**2 + 2.0 * error * cells.reward_sum + cells.reward_square_sum)
+    scatter = jnp.where(seen, jnp.maximum(square - total**2 / divisor, 0.0), 0.0)
+    repeats = jnp.sum(jnp.where(seen, visits - 1.0, 0.0))
+    # Where no pair was logged twice, nothing but the spread of the rewards is left to pool.
+    pool = jnp.where(
+        repeats > 0.0,
+        jnp.sum(scatter) / jnp.where(repeats > 0.0, repeats, 1.0),
+        reward_moments(cells)[1] ** 2,
+    )
+    share = by_pair * visits / cells.n_transitions
+    shrunk = (scatter + 2.0 * pool) / (visits + 1.0)
+    variance = share**2 * shrunk / divisor
+    plain = jnp.sum(share**2 * scatter / divisor**2)
+    spread = jnp.sum(variance)
+    heavy = jnp.sum(variance**2 / (visits + 1.0))
+    df = jnp.where(heavy > 0.0, spread**2 / jnp.where(heavy > 0.0, heavy, 1.0), jnp.inf)
+    return FewVisits(spread, plain, df)
+
+
+def small_sample_covariance(
+    cells: Cells,
+    by_pair: Float[Array, "N P"],
+    error: Float[Array, "N C"],
+    unit: Int[Array, "N P"] | None = None,
+    rewards: TransformedRewards | None = None,
+) -> Float[Array, "N N"]:
+    """Covariance of the candidates' values that few visits to a pair hide.
+
+    Parameters
+    ----------
+    cells
+        The log, on one-hot features.
+    by_pair, error, unit
+        As for `few_visits`, of all N candidates.
+    rewards
+        What each candidate counts instead of the log's own rewards, or None.
+
+    Returns
+    -------
+    Array
+        Shape (N, N), in squared reward per step. Its diagonal is what
+        `small_sample_rule` adds to each candidate's variance.
+
+    Notes
+    -----
+    The rule on cross-products. With delta the temporal-difference errors, n_sa the visits of a
+    pair and d = zeta n_sa / n a candidate's share of it::
+
+        SS_jk,sa = sum_i delta_j,i delta_k,i - (sum_i delta_j,i)(sum_i delta_k,i) / n_sa
+        pool_jk  = sum_sa SS_jk,sa / sum_sa (n_sa - 1)
+        S_jk     = sum_sa d_j d_k (SS_jk,sa + 2 pool_jk) / (n_sa (n_sa + 1))
+        V_jk     = sum_sa d_j d_k SS_jk,sa / n_sa^2
+
+    it adds S - V, and where no pair was logged twice pools the covariance of the rewards. Where
+    S_jj < V_jj the rule leaves a variance as it is: row and column j of S are then stretched until
+    S_jj = V_jj. S stays positive semidefinite, so that its sum with the influences' covariance,
+    which by transition holds V, is a covariance too, and equal candidates correlate at 1.
+
+    The policy that logged counts its visits by state, and shares with the candidates what varies
+    within a pair: its row and column of S are those of pairs, as long as S_jj by pair is no more
+    than max(S_jj, V_jj) by state, to which they are shrunk, and its diagonal is the one by state.
+    What is left of that is the noise of its actions, in which candidates have no part.
+    """
+    n_pairs = cells.pair_state.shape[0]
+    visits = jax.ops.segment_sum(cells.count, cells.pair, num_segments=n_pairs)
+    repeats = jnp.sum(jnp.where(visits > 0.0, visits - 1.0, 0.0))
+    # One point for each cell, where all candidates see the same spread of the rewards; or for
+    # each transition, where every candidate counts rewards of its own.
+    if rewards is None:
+        pair, weight = cells.pair, cells.count
+        mean_reward = cells.reward_sum / jnp.where(weight > 0.0, weight, 1.0)
+        delta = error + mean_reward
+        spread = jnp.maximum(cells.reward_square_sum - cells.reward_sum * mean_reward, 0.0)
+        of_rewards = reward_moments(cells)[1] ** 2
+    else:
+        pair = cells.pair[rewards.cell]
+        weight, spread = jnp.ones(pair.shape), jnp.zeros(pair.shape)
+        delta = error[:, rewards.cell] + rewards.by_row
+        centered = rewards.by_row - jnp.mean(rewards.by_row, axis=1, keepdims=True)
+        of_rewards = centered @ centered.T / cells.n_transitions
+    ratio = by_pair[:, pair]
+    divisor = jnp.where(visits > 0.0, visits, 1.0)
+    sums = jax.vmap(lambda x: jax.ops.segment_sum(x, pair, num_segments=n_pairs))
+    # Centered first, because action values of 1 / (1 - gamma) cancel in the errors.
+    off = delta - (sums(weight * delta) / divisor)[:, pair]
+
+    def scatter(scale: Float[Array, "N X"]) -> Float[Array, "N N"]:
+        """Sum over pairs of scale_j scale_k SS_jk."""
+        scaled = scale * off
+        return (scaled * weight) @ scaled.T + (scale * spread) @ scale.T
+
+    at = divisor[pair]
+    pool = jnp.where(
+        repeats > 0.0,
+        scatter(jnp.ones_like(ratio)) / jnp.where(repeats > 0.0, repeats, 1.0),
+        of_rewards,
+    )
+    share = ratio * at / cells.n_transitions
+    damped = share / jnp.sqrt(at * (at + 1.0))
+    seen = scatter(share / at)
+    # A pair's points share its term, which is there once for each pair.
+    shrunk = scatter(damped) + 2.0 * pool * ((damped * weight / at) @ damped.T)
+    own, least = jnp.diagonal(shrunk), jnp.diagonal(seen)
+    if unit is None:
+        stretch = jnp.sqrt(jnp.where(own < least, least / jnp.where(own > 0.0, own, 1.0), 1.0))
+        return shrunk * stretch[:, None] * stretch - seen
+    by_unit = _few_visits_by_unit(cells, by_pair, error, unit, rewards)
+    whole = jnp.maximum(by_unit.shrunk, by_unit.seen)
+    held = jnp.minimum(jnp.maximum(own, least), whole)
+    stretch = jnp.sqrt(held / jnp.where(own > 0.0, own, 1.0))
+    added = shrunk * stretch[:, None] * stretch - seen
+    return jnp.fill_diagonal(added, whole - by_unit.seen, inplace=False)
+
+
+def _few_visits_by_unit(
+    cells: Cells,
+    by_pair: Float[Array, "N P"],
+    error: Float[Array, "N C"],
+    unit: Int[Array, "N P"],
+    rewards: TransformedRewards | None,
+) -> FewVisits:
+    """What few visits say of each candidate's own variance, counted as its pilot does."""
+    sums = None if rewards is None else rewards._replace(by_row=None, cell=None)
+
+    def one(by_pair: Array, error: Array, unit: Array, own: TransformedRewards | None) -> FewVisits:
+        return few_visits(with_rewards(cells, own), by_pair, error, unit)
+
+    return jax.vmap(one)(by_pair, error, unit, sums)

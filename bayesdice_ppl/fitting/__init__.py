@@ -1,0 +1,20 @@
+"""From logs and candidates to a belief: settings, preparation, the fit, warnings, layout."""
+
+from bayesdice_ppl.fitting.fit import fit, fit_flat
+from bayesdice_ppl.fitting.inputs import Inputs, Prepared
+from bayesdice_ppl.fitting.prepare import default_features, prepare, prepare_fit, read_inputs
+from bayesdice_ppl.fitting.settings import FitSettings, Numerics, flat_settings
+
+__all__ = [
+    "FitSettings",
+    "Inputs",
+    "Numerics",
+    "Prepared",
+    "default_features",
+    "fit",
+    "fit_flat",
+    "flat_settings",
+    "prepare",
+    "prepare_fit",
+    "read_inputs",
+]

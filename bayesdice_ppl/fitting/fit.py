@@ -1,0 +1,215 @@
+"""Logs and candidates in, belief out: the library's main function.
+
+`fit` only joins the parts, in the order in which data flows: the prepared problem, a posterior,
+joint draws, and the belief that holds them with what the logs support.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from jaxtyping import PRNGKeyArray
+
+from bayesdice_ppl.features import FeatureChoice
+from bayesdice_ppl.fitting.choose_features import Alternative, alternatives, choose_features
+from bayesdice_ppl.fitting.layout import lay_out
+from bayesdice_ppl.fitting.prepare import check_logged_policy, default_features, prepare_fit
+from bayesdice_ppl.fitting.settings import (
+    FitSettings,
+    Numerics,
+    flat_settings,
+    refuse_moved,
+    with_preset,
+)
+from bayesdice_ppl.fitting.statistics import (
+    by_statistic,
+    count_statistics,
+    first_statistic,
+    invert_quantiles,
+    warnings_of_others,
+)
+from bayesdice_ppl.inference import draw, search_price, solve, split_key
+from bayesdice_ppl.keys import check_key
+from bayesdice_ppl.logs import Logs
+from bayesdice_ppl.moments import Prior
+from bayesdice_ppl.policies import ContinuousPolicy, Policy
+
+if TYPE_CHECKING:
+    import numpy as np
+    from xarray import DataTree
+
+    from bayesdice_ppl.belief import SupportWarning
+    from bayesdice_ppl.constraint import Constraint
+    from bayesdice_ppl.inference import Engine
+    from bayesdice_ppl.models import RatioModel
+    from bayesdice_ppl.statistics import Statistic
+
+
+def fit(
+    logs: Logs,
+    policies: Mapping[str, Policy | ContinuousPolicy],
+    *,
+    gamma: float,
+    rng_key: PRNGKeyArray,
+    features: FeatureChoice | Sequence[FeatureChoice] | None = None,
+    model: RatioModel | str | None = None,
+    inference: Engine | str | None = None,
+    statistic: Statistic | str | Sequence[Statistic | str] | None = None,
+    on_termination: str | None = None,
+    cluster: str | None = None,
+    joint: bool | None = None,
+    draws: int | None = None,
+    include_logged: bool = False,
+    preset: str | None = None,
+    prior: Prior | Sequence[Prior] | None = None,
+    constraint: Constraint | None = None,
+    numerics: Numerics | None = None,
+    **moved: Any,
+) -> DataTree:
+    """Fit a joint belief over the candidates' values.
+
+    Parameters
+    ----------
+    logs
+        Logged transitions of one policy.
+    policies
+        Name -> candidate, e.g. a `Policies`.
+    gamma
+        Discount in [0, 1]: 0 is a bandit, 1 the average reward.
+    rng_key
+        A key of `jax.random`; the same key, logs and settings give the same belief.
+    features
+        What ratio and multipliers can tell apart, from `bayesdice_ppl.features`. By default
+        one-hot for labels; for vectors 200 random Fourier features, 100 for each label of an
+        action or a state beside a vector. Of a list, the one with the least held-out constraint
+        loss is taken, and all are reported in ``belief.attrs["regularization"]``.
+    model
+        The model of the ratio: ``"linear"`` (default), one made by `bayesdice_ppl.models`, such as
+        ``linear(link="softplus")``, whose ratio is never negative, or one of your own (see
+        `bayesdice_ppl.models.RatioModel`).
+    inference
+        ``"svi"`` (default): the NumPyro program; ``"exact"``: its closed form; ``"nuts"``: draws
+        from the same program in several chains, slow and the judge where there is no closed form.
+        Or an engine with its settings, from `bayesdice_ppl.inference`: ``Svi(windows=8)``,
+        ``Nuts(chains=8)``.
+    statistic
+        What a value is: a statistic of the one-step reward from `bayesdice_ppl.statistics`, such as
+        ``cvar(0.1)``; the mean if None. Of a list the first is the belief's ``value``, and each is
+        beside it under its own name, all in one joint belief.
+    on_termination
+        ``"restart"`` (default): a fresh start follows; ``"absorb"``: reward 0 for ever.
+    cluster
+        ``"transition"`` or ``"episode"``: what is independent of what. By default transitions for
+        one-hot features and episodes for others, which cannot express every action value.
+    joint
+        True (default): values move together as errors on the same logs do; False: the paper's
+        product of marginals.
+    draws
+        Number of posterior draws (4,000); NUTS shares them out among its chains, and draws no
+        remainder.
+    include_logged
+        True: the policy that logged is one more policy of the belief, the last, named
+        ``"logged"``, so that the candidates can be held against it. It is estimated from the same
+        log, by how often it took each action in each state, and the belief knows that it is:
+        ``belief.attrs["logged_policy"]`` has its name. For labels and one-hot features.
+    preset
+        ``"paper"``: squared penalty, no value constraint, independent candidates.
+    prior
+        Prior standard deviations: ``bd.Prior(ratio_sd=10, value_sd=10)``. Of a list one is chosen
+        as for ``features``.
+    constraint
+        The chance constraint: ``bd.Constraint(penalty=..., surrogate=..., lam=..., ...)``.
+    numerics
+        What sets cost and Monte Carlo error: ``bd.Numerics(action_draws=32, folds=5)``.
+    **moved
+        None: names that were settings here once are refused, with the name of the new place.
+
+    Returns
+    -------
+    xarray.DataTree
+        ``belief["posterior/value"]`` has the dims (chain, draw, policy), in reward per step.
+
+    Raises
+    ------
+    LogsError, PoliciesError, SettingsError
+        The input cannot be used; the message says where.
+
+    References
+    ----------
+    Yang, Dai, Nachum, Tucker, Schuurmans, "Offline Policy Selection under Uncertainty".
+    """
+    refuse_moved("fit", moved)
+    check_key(rng_key)
+    given = with_preset(
+        preset,
+        {
+            "model": model,
+            "inference": inference,
+            "statistic": statistic,
+            "on_termination": on_termination,
+            "cluster": cluster,
+            "joint": joint,
+            "draws": draws,
+            "include_logged": include_logged,
+            "constraint": constraint,
+            "numerics": numerics,
+        },
+    )
+    maps = default_features(logs) if features is None else features
+    choices = [
+        FitSettings(gamma, **given, features=chosen, prior=width)
+        for chosen, width in alternatives(maps, Prior() if prior is None else prior)
+    ]
+    return fit_settings(logs, policies, choices, rng_key)
+
+
+def fit_settings(
+    logs: Logs,
+    policies: Mapping[str, Policy | ContinuousPolicy],
+    choices: Sequence[FitSettings],
+    rng_key: PRNGKeyArray,
+) -> DataTree:
+    """Fit under the best of some settings, which differ in features and prior; see `fit`."""
+    settings = choices[0]
+    table: tuple[Alternative, ...] = ()
+    if len(choices) > 1:
+        for each in choices:
+            check_logged_policy(logs, each)
+        # The choice is made for the candidates alone.
+        judged = [replace(each, include_logged=False) for each in choices]
+        best, table = choose_features(logs, policies, judged, rng_key)
+        settings = replace(best, include_logged=settings.include_logged)
+    prepared = prepare_fit(logs, policies, settings, rng_key)
+    inputs, form, engine = prepared.inputs, settings.form, settings.inference
+    problem, candidates, names = prepared.problem, inputs.candidates, inputs.names
+    if not settings.plain:
+        entries = count_statistics(prepared)
+        problem, candidates, names = entries.problem, entries.candidates, entries.names
+    keys = split_key(rng_key)
+    if form.constraint.searched:
+        problem = search_price(problem, candidates, names, keys, form, engine, settings.drawing)
+    solution = solve(problem, keys[0], form, engine, settings.draws)
+    drawn = draw(problem, solution, candidates, keys[1], form, settings.drawing)
+    others: dict[str, np.ndarray] = {}
+    more: list[SupportWarning] = []
+    if not settings.plain:
+        drawn = invert_quantiles(inputs, entries._replace(problem=problem), solution, drawn)
+        others = by_statistic(inputs, drawn)
+        more = warnings_of_others(inputs, problem, solution)
+        problem, solution, drawn = first_statistic(inputs, problem, solution, drawn)
+    return lay_out(prepared, (problem, solution, drawn), (others, more), rng_key, table)
+
+
+def fit_flat(
+    logs: Logs,
+    policies: Mapping[str, Policy | ContinuousPolicy],
+    *,
+    rng_key: PRNGKeyArray,
+    **flat: Any,
+) -> DataTree:
+    """Fit under settings on one level of names, as the command line and a belief have them."""
+    check_key(rng_key)
+    flat.setdefault("features", default_features(logs))
+    return fit_settings(logs, policies, [flat_settings(**flat)], rng_key)

@@ -1,0 +1,96 @@
+"""What is made of the input of a fit before any mathematics, and the problem that it leads to.
+
+`Inputs` is where user data ends: rows that can be used, features of what was logged and of what
+the candidates would do. `Prepared` adds the problem that an engine solves.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float, Int, Shaped
+
+from bayesdice_ppl.features import FeatureMap, SampledActions
+from bayesdice_ppl.fitting.settings import FitSettings
+from bayesdice_ppl.inference import Problem
+from bayesdice_ppl.logs import Logs, UsableRows
+from bayesdice_ppl.moments import Candidates, Cells, LoggedPairs
+
+
+class Sampling(NamedTuple):
+    """What is needed to tell how far the sampling of actions moves a value.
+
+    Attributes
+    ----------
+    feature_map
+        The map.
+    states
+        States by code: vectors, shape (S, p), or codes, shape (S,).
+    sampled
+        The actions that were drawn.
+    """
+
+    feature_map: FeatureMap
+    states: Shaped[np.ndarray, "S *p"]
+    sampled: SampledActions
+
+
+class Inputs(NamedTuple):
+    """What was made of the input.
+
+    Attributes
+    ----------
+    logs
+        The log.
+    names
+        Names of the candidates.
+    actions, action_source
+        Labels of the action space, shape (A,), or None for vectors; and where it came from.
+    rows
+        Which transitions are used, and how many are left out.
+    pairs, cells, cell_of_row
+        The pairs that were logged, the counted log, and the cell of each row that is used.
+    candidates
+        The candidates on what was logged.
+    dead_state
+        States that each candidate reaches and in which it takes no logged action, shape (N, S).
+    settings
+        Every choice that was made.
+    sampling
+        Of actions, where they are vectors; else None.
+    """
+
+    logs: Logs
+    names: tuple[str, ...]
+    actions: Shaped[np.ndarray, " A"] | None
+    action_source: str
+    rows: UsableRows
+    pairs: LoggedPairs
+    cells: Cells
+    cell_of_row: Int[np.ndarray, " n"]
+    candidates: Candidates
+    dead_state: Bool[np.ndarray, "N S"]
+    settings: FitSettings
+    sampling: Sampling | None = None
+
+    @property
+    def reward(self) -> Float[np.ndarray, " n"]:
+        """Rewards of the rows that are used, shape (n,)."""
+        return self.logs.reward[self.rows.mask]
+
+
+class Prepared(NamedTuple):
+    """Everything between the input and the posterior.
+
+    Attributes
+    ----------
+    inputs
+        What was made of the input.
+    problem
+        ``problem.of(j)`` gives candidate j's ratio, constraint and coordinates: the arguments of
+        `bayesdice_ppl.models.model` and ``guide``.
+    """
+
+    inputs: Inputs
+    problem: Problem

@@ -1,0 +1,220 @@
+"""From a fit to its belief: measure support, warnings and the achieved constraint.
+
+Logs and engine are both known here, so that the belief carries what they say against it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, PRNGKeyArray
+
+from bayesdice_ppl.belief import OwnVariables, SupportWarning, make_belief, origin
+from bayesdice_ppl.errors import SettingsError
+from bayesdice_ppl.fitting.choose_features import Alternative
+from bayesdice_ppl.fitting.inputs import Inputs, Prepared
+from bayesdice_ppl.fitting.settings import FitSettings
+from bayesdice_ppl.fitting.support import (
+    action_sampling_error,
+    measure_support,
+    support_warnings,
+)
+from bayesdice_ppl.fitting.warnings import (
+    constant_reward,
+    many_features,
+    moved_shift,
+    much_left_out,
+    odd_spread,
+    sampling_diagnostics,
+    thin_spread,
+    thin_tail,
+    unconverged,
+    unmet_constraint,
+    unmixed,
+)
+from bayesdice_ppl.inference import Draws, Problem, Solution
+from bayesdice_ppl.inference.achieved import closed_form_bounds
+from bayesdice_ppl.models import Ratio
+from bayesdice_ppl.policies import LOGGED
+
+if TYPE_CHECKING:
+    from xarray import DataTree
+
+    from bayesdice_ppl.statistics import Statistic
+
+
+def lay_out(
+    prepared: Prepared,
+    fitted: tuple[Problem, Solution, Draws],
+    beside: tuple[Mapping[str, np.ndarray], Sequence[SupportWarning]],
+    rng_key: PRNGKeyArray,
+    table: Sequence[Alternative] = (),
+) -> DataTree:
+    """Lay out what was fitted as a belief.
+
+    Parameters
+    ----------
+    prepared
+        The problem of the plain mean, with everything that led to it.
+    fitted
+        Problem, solution and draws of the belief's value.
+    beside
+        Draws of each of several statistics by name, and what the engine says against them.
+    rng_key
+        The fit's key, kept as the seed.
+    table
+        Among what features and prior were chosen, if they were.
+
+    Raises
+    ------
+    SettingsError
+        Something is not finite.
+    """
+    others, more = beside
+    inputs = prepared.inputs
+    settings, logs, names, used = inputs.settings, inputs.logs, inputs.names, inputs.reward
+    problem, solution, drawn = fitted
+    support = measure_support(prepared)
+    df = np.asarray(problem.pilots.degrees_of_freedom)
+    warnings = [
+        *support_warnings(names, support, extrapolates=_extrapolates(inputs)),
+        *constant_reward(inputs),
+        *much_left_out(inputs),
+        *many_features(inputs),
+        *thin_spread(names, df),
+        *unconverged(names, solution.drift),
+        *unmixed(names, solution),
+        *more,
+    ]
+    mean, sd = solution.value_mean, solution.value_sd
+    statistic = settings.statistic[0]
+    if settings.value_implied or statistic.inverted:
+        mean, sd = drawn.value.mean(axis=0), drawn.value.std(axis=0, ddof=1)
+    arrays = (mean, sd, drawn.value, *others.values())
+    if not all(np.isfinite(array).all() for array in arrays):
+        raise SettingsError(
+            "the belief is not finite: rewards or prior scales are too large or too small for "
+            "double precision. Rescale the rewards to the order of 1."
+        )
+    if statistic.plain:
+        warnings += odd_spread(names, sd, used)
+        if settings.tabular:
+            warnings += moved_shift(names, support.moved_mass, sd, used)
+    probability, bound = _achieved(problem, solution, drawn, settings)
+    warnings += unmet_constraint(names, probability, settings)
+    for each in settings.statistic:
+        warnings += thin_tail(names, each, support.effective_sample_size)
+    prior_mean, prior_sd = _prior(problem, statistic)
+    own_lam, own_epsilon, own_probability = _normalization(problem, drawn)
+    n_chains = 1 if solution.sampled is None else solution.sampled.shape[1]
+    return make_belief(
+        drawn.value.reshape(n_chains, -1, len(names)),
+        names,
+        statistics=others,
+        own=_own_variables(prepared, drawn),
+        loss=drawn.loss,
+        elbo=solution.elbo if solution.elbo.size else None,
+        reward=used,
+        guide_mean=mean,
+        guide_sd=sd,
+        degrees_of_freedom=df,
+        svi_drift=solution.drift.max(axis=1),
+        prior_mean=prior_mean,
+        prior_sd=prior_sd,
+        correlation=drawn.correlation,
+        lam=np.array([price.lam for price in problem.prices]),
+        epsilon=np.array([price.epsilon for price in problem.prices]),
+        xi=np.array([price.xi for price in problem.prices]),
+        constraint_probability=probability,
+        surrogate_level=solution.level,
+        surrogate_bound=bound,
+        normalization_lam=own_lam,
+        normalization_epsilon=own_epsilon,
+        normalization_probability=own_probability,
+        action_standard_error=None if settings.tabular else action_sampling_error(prepared),
+        **sampling_diagnostics(solution),
+        **support._asdict(),
+        **origin(
+            logs, gamma=settings.gamma, restart=settings.form.moments.restart, rng_key=rng_key
+        ),
+        settings=settings.flat,
+        rows_left_out=inputs.rows.left_out,
+        steps_left_out=list(inputs.rows.steps),
+        action_space=inputs.action_source,
+        n_actions=0 if inputs.actions is None else len(inputs.actions),
+        support_warnings=warnings,
+        reward_sd=float(np.std(used)),
+        logged_policy=LOGGED if settings.include_logged else None,
+        regularization=table or None,
+    )
+
+
+def _achieved(
+    problem: Problem, solution: Solution, drawn: Draws, settings: FitSettings
+) -> tuple[np.ndarray, np.ndarray]:
+    """P_q(ell <= epsilon) and the surrogate's bound on the rest: exact, or else over the draws."""
+    surrogate = settings.constraint.surrogate
+    known = closed_form_bounds(problem, solution, surrogate, linear=settings.model.linear)
+    if known is not None:
+        return known.probability, known.bound
+    epsilon = np.array([price.epsilon for price in problem.prices])
+    excess = drawn.loss / epsilon
+    bounds = [surrogate.bound(column) for column in excess.T]
+    return np.mean(excess <= 1.0, axis=0), np.array(bounds)
+
+
+def _normalization(problem: Problem, drawn: Draws) -> tuple[np.ndarray | None, ...]:
+    """Lambda, epsilon and achieved probability of a normalization with its own constraint."""
+    own = problem.constraint.auxiliary
+    if own is None or drawn.normalization is None:
+        return None, None, None
+    epsilon = np.asarray(own.epsilon)
+    achieved = np.mean(drawn.normalization <= epsilon, axis=0)
+    return np.asarray(own.price) * epsilon, epsilon, achieved
+
+
+def _prior(problem: Problem, statistic: Statistic) -> tuple[np.ndarray, np.ndarray]:
+    """Prior mean and sd of each value; NaN of a quantile, whose prior is of the mass below it."""
+    with jax.enable_x64(True):
+        found = jax.vmap(_mean_and_sd)(problem.ratio)
+    mean, sd = (np.asarray(array) for array in found)
+    if statistic.inverted:
+        mean, sd = np.full_like(mean, np.nan), np.full_like(sd, np.nan)
+    return mean, sd
+
+
+def _mean_and_sd(ratio: Ratio) -> tuple[Array, Array]:
+    """Mean and standard deviation of one value's prior."""
+    prior = ratio.value_prior()
+    return prior.mean, jnp.sqrt(prior.variance)
+
+
+def _extrapolates(inputs: Inputs) -> bool:
+    """Whether features say something of actions that a state's logs do not have."""
+    return not inputs.settings.tabular and not inputs.logs.vector_states
+
+
+def _own_variables(prepared: Prepared, drawn: Draws) -> OwnVariables:
+    """What the model records of the ratio, and the pairs or features that it belongs to."""
+    inputs = prepared.inputs
+    pairs, logs, tabular = inputs.pairs, inputs.logs, inputs.settings.tabular
+    variable, dim = inputs.settings.model.record(tabular=tabular)
+    draws = {variable: (drawn.recorded.astype(np.float32), ("policy", dim))}
+    if tabular and inputs.actions is not None:
+        state = logs.state_labels[pairs.state].astype(str)
+        action = inputs.actions[pairs.action].astype(str)
+        return OwnVariables(
+            draws=draws,
+            constants={
+                "pair_state": (state, ("pair",)),
+                "pair_action": (action, ("pair",)),
+                "pair_count": (np.bincount(pairs.of_row), ("pair",)),
+            },
+            coords={"pair": [f"{s}, {a}" for s, a in zip(state, action, strict=True)]},
+        )
+    ratio = np.asarray(prepared.problem.pilots.ratio)[:, inputs.cell_of_row]
+    return OwnVariables(draws=draws, constants={"pilot_ratio": (ratio, ("policy", "transition"))})

@@ -1,0 +1,232 @@
+"""From logs and candidates to the problem that inference solves.
+
+The input is checked and brought to counts and features: one-hot ones of the pairs that were logged
+or, by `bayesdice_ppl.fitting.featured`, any others. Who brings an engine of their own starts here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import numpy as np
+from jaxtyping import PRNGKeyArray
+
+from bayesdice_ppl import features as feature_maps
+from bayesdice_ppl.errors import LogsError, SettingsError
+from bayesdice_ppl.features import FeatureChoice
+from bayesdice_ppl.fitting.featured import featured_inputs
+from bayesdice_ppl.fitting.inputs import Inputs, Prepared
+from bayesdice_ppl.fitting.settings import FitSettings, is_setting, refuse_moved, with_preset
+from bayesdice_ppl.inference import prepare as prepare_problem
+from bayesdice_ppl.logs import Logs, UsableRows, usable_rows
+from bayesdice_ppl.moments import (
+    Candidates,
+    count_cells,
+    logged_pairs,
+    pad_cells,
+    reach,
+    renormalize,
+)
+from bayesdice_ppl.policies import ContinuousPolicy, Policy, align_policies, with_logged_policy
+
+MIN_EPISODES = 10
+"""Fewest episodes from which a spread between episodes is taken."""
+
+_onto_pairs = jax.jit(jax.vmap(renormalize, in_axes=(0, None, None, None)))
+
+
+def default_features(logs: Logs) -> FeatureChoice:
+    """Features that suit a log: one-hot for labels, random Fourier for vectors.
+
+    Of vectors up to 200, or 100 for each label beside them, and no more than one for each 25
+    transitions.
+    """
+    if not isinstance(logs, Logs) or not (logs.vector_states or logs.vector_actions):
+        return feature_maps.one_hot()
+    # No more than the log can bear: one feature for 25 transitions.
+    most = logs.n_transitions // 25
+    if logs.vector_states and logs.vector_actions:
+        return feature_maps.fourier(_even(most, 200))
+    vector, label = ("state", "action") if logs.vector_states else ("action", "state")
+    labels = logs.action_labels if logs.vector_states else logs.state_labels
+    return feature_maps.product(
+        feature_maps.fourier(_even(most // len(labels), 100), of=vector),
+        feature_maps.one_hot(of=label),
+    )
+
+
+def _even(number: int, most: int) -> int:
+    return int(np.clip(number - number % 2, 10, most))
+
+
+def prepare_fit(
+    logs: Logs,
+    policies: Mapping[str, Policy | ContinuousPolicy],
+    settings: FitSettings,
+    rng_key: PRNGKeyArray | None = None,
+) -> Prepared:
+    """Bring logs and candidates to the problem that inference solves.
+
+    Parameters
+    ----------
+    logs, policies, settings
+        The input and every choice.
+    rng_key
+        Key of random features and of sampled actions; not needed where there are none.
+
+    Raises
+    ------
+    LogsError, PoliciesError, SettingsError
+        The input cannot be used; the message says where.
+    """
+    inputs = read_inputs(logs, policies, settings, rng_key)
+    guided = settings.inference.guided
+    problem = prepare_problem(inputs.cells, inputs.candidates, settings.form, guided=guided)
+    return Prepared(inputs, problem)
+
+
+def read_inputs(
+    logs: Logs,
+    policies: Mapping[str, Policy | ContinuousPolicy],
+    settings: FitSettings,
+    rng_key: PRNGKeyArray | None = None,
+) -> Inputs:
+    """Check the input and bring logs and candidates onto features; see `prepare_fit`."""
+    gamma = settings.gamma
+    if not isinstance(logs, Logs):
+        raise LogsError(
+            f"logs: expected Logs (read_logs or Logs.from_dataframe), found {type(logs).__name__}."
+        )
+    if settings.form.by_episode and logs.n_episodes < MIN_EPISODES:
+        raise LogsError(
+            f"cluster='episode' takes the spread from whole episodes, of which the log has "
+            f"{logs.n_episodes}; it needs at least {MIN_EPISODES}. Use cluster='transition'."
+        )
+    check_logged_policy(logs, settings)
+    rows = usable_rows(logs, gamma)
+    if settings.tabular:
+        return _tabular_inputs(logs, policies, settings, rows)
+    return featured_inputs(logs, policies, settings, rows, rng_key)
+
+
+def check_logged_policy(logs: Logs, settings: FitSettings) -> None:
+    """Refuse to estimate the policy that logged where it cannot be counted state by state.
+
+    Raises
+    ------
+    SettingsError
+        ``include_logged`` with vectors, or with features other than one-hot.
+    """
+    if not settings.include_logged:
+        return
+    found = "" if settings.tabular else f"the features are {settings.features}"
+    if logs.vector_states or logs.vector_actions:
+        found = f"the log's {'state' if logs.vector_states else 'action'}s are vectors"
+    if found:
+        raise SettingsError(
+            "include_logged=True: the policy that logged is estimated by how often it took each "
+            f"action in each state, which needs labels and one-hot features, and {found}. Give the "
+            "logging policy as a candidate instead, under a name of its own."
+        )
+
+
+def _tabular_inputs(
+    logs: Logs,
+    policies: Mapping[str, Policy | ContinuousPolicy],
+    settings: FitSettings,
+    rows: UsableRows,
+) -> Inputs:
+    """One-hot features on the logged pairs, each candidate renormalized over them."""
+    if logs.vector_states or logs.vector_actions:
+        part = "state" if logs.vector_states else "action"
+        raise SettingsError(
+            f"features.one_hot: the log's {part}s are vectors, and it needs labels; leave features "
+            "out, or give fourier(...), polynomial(...) or function(...)."
+        )
+    gamma = settings.gamma
+    aligned = align_policies(logs, policies, needs_successors=gamma > 0.0)
+    pairs = logged_pairs(logs, aligned.codes(logs), rows.mask)
+    cells, cell_of_row = count_cells(
+        logs, pairs, rows.mask, gamma, by_episode=settings.form.by_episode
+    )
+    cells = pad_cells(cells)
+    if settings.include_logged:
+        aligned = with_logged_policy(aligned, logs, rows.mask)
+
+    onward = (cells.terminated == 0.0) & (gamma > 0.0)
+    starts = np.zeros(len(logs.state_labels), dtype=bool)
+    starts[cells.initial_state] = True
+    with jax.enable_x64(True):
+        everywhere = np.ones(len(pairs.state))
+        found = _onto_pairs(aligned.probabilities, pairs.state, pairs.action, everywhere)
+        targets, kept = (np.asarray(array) for array in found)
+    edges = (cells.pair[onward], cells.successor[onward])
+    reached = [reach(target, pairs.state, edges, starts) for target in targets]
+    active = np.stack([r.pair for r in reached])
+    estimated = None
+    if settings.include_logged and np.any(targets[-1, active[-1]] < 1.0):
+        # The frequencies of a policy with one action in each state leave nothing to err.
+        estimated = np.arange(len(targets)) == len(targets) - 1
+    candidates = Candidates(targets, active.astype(np.float64), kept, estimated=estimated)
+    return Inputs(
+        logs=logs,
+        names=aligned.names,
+        actions=aligned.actions,
+        action_source=aligned.source,
+        rows=rows,
+        pairs=pairs,
+        cells=cells,
+        cell_of_row=cell_of_row,
+        candidates=candidates,
+        dead_state=np.stack([r.dead_state for r in reached]),
+        settings=settings,
+    )
+
+
+def prepare(
+    logs: Logs,
+    policies: Mapping[str, Policy | ContinuousPolicy],
+    *,
+    gamma: float,
+    rng_key: PRNGKeyArray | None = None,
+    **given: Any,
+) -> Prepared:
+    """Bring logs and candidates to the problem that the NumPyro program takes.
+
+    Parameters
+    ----------
+    logs
+        Logged transitions of one policy.
+    policies
+        Name -> candidate.
+    gamma
+        Discount in [0, 1].
+    rng_key
+        A key of `jax.random`, where features are random or actions are drawn: for vectors.
+    **given
+        Any other setting of `bayesdice_ppl.fit`.
+
+    Returns
+    -------
+    Prepared
+        ``prepared.problem.of(j)`` gives the arguments of `bayesdice_ppl.models.model` and
+        ``guide`` for the j-th candidate. Its arrays are float64: run your inference under
+        ``jax.enable_x64(True)``.
+
+    Raises
+    ------
+    LogsError, PoliciesError, SettingsError
+        The input cannot be used; the message says where.
+    """
+    refuse_moved("prepare", {name: given[name] for name in given if not is_setting(name)})
+    chosen = with_preset(given.pop("preset", None), given)
+    chosen.setdefault("features", default_features(logs))
+    settings = FitSettings(gamma, **chosen)
+    if not settings.plain:
+        raise SettingsError(
+            "statistic: prepare gives the problem of the mean reward; transform the rewards of the "
+            "log, or use fit."
+        )
+    return prepare_fit(logs, policies, settings, rng_key)

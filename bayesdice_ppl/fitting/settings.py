@@ -1,0 +1,384 @@
+"""What a fit can be asked for: every choice with its default, checked once, kept with the belief.
+
+Choices that belong together are one frozen object: `Prior`, `Constraint`, `Numerics`, and the
+engine. `FitSettings` holds them all. `flat_settings` reads the same choices from one level of
+names, as the command line has them and a belief's attribute ``settings`` keeps them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Any, final
+
+from bayesdice_ppl import checks
+from bayesdice_ppl.constraint import Constraint
+from bayesdice_ppl.errors import SettingsError
+from bayesdice_ppl.features import FeatureChoice, one_hot
+from bayesdice_ppl.inference import Drawing, Engine, FitForm, Nuts, Svi, engine_choice
+from bayesdice_ppl.models import LinearModel, RatioModel, linear, model_choice
+from bayesdice_ppl.moments import MomentSettings, Prior
+from bayesdice_ppl.statistics import Statistic, mean, statistic_choice
+
+TERMINATIONS = ("restart", "absorb")
+CLUSTERS = ("transition", "episode")
+
+
+@final
+@dataclass(frozen=True)
+class Numerics:
+    """Numbers that set the cost of a fit and its Monte Carlo error.
+
+    Attributes
+    ----------
+    action_draws
+        Even number of actions drawn in each state for the mean over a policy of continuous
+        actions; the standard error that this leaves in a value is reported.
+    folds
+        Number of folds, by episode, in which choices are held against each other.
+
+    Raises
+    ------
+    SettingsError
+        A number is out of its range.
+    """
+
+    action_draws: int = 32
+    folds: int = 5
+
+    def __post_init__(self) -> None:
+        # Actions are drawn in mirrored pairs.
+        checks.even("action_draws", self.action_draws, 4)
+        checks.whole("folds", self.folds, 2)
+
+
+PRESETS: dict[str, dict[str, Any]] = {
+    "paper": {
+        "constraint": Constraint(penalty="squared", value_constraint=False, small_sample=False),
+        "joint": False,
+    }
+}
+"""Choices that go together, by name."""
+
+
+@final
+@dataclass(frozen=True)
+class FitSettings:
+    """Every choice behind a belief (hashable).
+
+    Attributes
+    ----------
+    gamma
+        Discount in [0, 1]: 0 is a bandit, 1 the average reward.
+    features
+        What ratio and multipliers can tell apart, from `bayesdice_ppl.features`.
+    model
+        The model of the ratio.
+    inference
+        The engine.
+    statistic
+        Of the one-step reward, what a value is: the first is the belief's ``value``.
+    on_termination
+        ``"restart"``: a fresh start follows; ``"absorb"``: reward 0 for ever.
+    cluster
+        The independent unit of Sigma, ``"transition"`` or ``"episode"``.
+    joint
+        Whether the values move together as errors on the same logs do.
+    draws
+        Number S of posterior draws.
+    include_logged
+        Whether the policy that logged is one more policy of the belief, estimated from the log.
+    prior, constraint, numerics
+        The prior's widths, the chance constraint, and what sets cost and Monte Carlo error.
+    preset
+        The preset that was asked for, or None.
+
+    Raises
+    ------
+    SettingsError
+        A choice is unknown, out of range, or contradicts another.
+    """
+
+    gamma: float
+    features: FeatureChoice = one_hot()  # noqa: RUF009  an immutable NamedTuple
+    model: RatioModel = linear()  # noqa: RUF009
+    inference: Engine = Svi()  # noqa: RUF009
+    statistic: tuple[Statistic, ...] = (mean(),)
+    on_termination: str = "restart"
+    cluster: str | None = None
+    joint: bool = True
+    draws: int = 4000
+    include_logged: bool = False
+    prior: Prior = field(default_factory=Prior)
+    constraint: Constraint = field(default_factory=Constraint)
+    numerics: Numerics = field(default_factory=Numerics)
+    preset: str | None = None
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            gamma: float,
+            *,
+            features: FeatureChoice = ...,
+            model: RatioModel | str = ...,
+            inference: Engine | str = ...,
+            statistic: Statistic | str | tuple[Statistic | str, ...] = ...,
+            on_termination: str = ...,
+            cluster: str | None = ...,
+            joint: bool = ...,
+            draws: int = ...,
+            include_logged: bool = ...,
+            prior: Prior = ...,
+            constraint: Constraint = ...,
+            numerics: Numerics = ...,
+            preset: str | None = ...,
+        ) -> None: ...
+
+    def __post_init__(self) -> None:
+        self._read("gamma", checks.discount)
+        self._read("model", model_choice)
+        self._read("inference", engine_choice)
+        self._read("statistic", _statistics)
+        checks.one_of("on_termination", self.on_termination, TERMINATIONS)
+        checks.flag("joint", self.joint)
+        checks.flag("include_logged", self.include_logged)
+        checks.whole("draws", self.draws, 2)
+        for name, kind in (("prior", Prior), ("constraint", Constraint), ("numerics", Numerics)):
+            if not isinstance(getattr(self, name), kind):
+                raise SettingsError(
+                    f"{name}: expected a bd.{kind.__name__}(...), found {getattr(self, name)!r}."
+                )
+        if not isinstance(self.features, FeatureChoice):
+            raise SettingsError(
+                "features: expected a feature map such as bd.features.fourier(200), found "
+                f"{self.features!r}."
+            )
+        if self.cluster is None:
+            # On features a residual is correlated within an episode, for want of the action value.
+            episodes = self.constraint.penalty.calibrated and not self.tabular
+            object.__setattr__(self, "cluster", "episode" if episodes else "transition")
+        checks.one_of("cluster", self.cluster, CLUSTERS)
+        if self.gamma == 1.0 and self.on_termination == "absorb":
+            raise SettingsError(
+                "on_termination='absorb': expected gamma below 1, found gamma=1. All mass is "
+                "absorbed in the end, so that there is no average reward. Use 'restart'."
+            )
+        if self.constraint.small_sample and not self.tabular:
+            raise SettingsError(
+                f"small_sample=True: expected one-hot features, whose visits it counts, found "
+                f"{self.features}. Leave small_sample out."
+            )
+        if self.constraint.inner == "guide" and not self.form.affine_multipliers:
+            raise SettingsError(
+                "inner='guide': expected a quadratic penalty, Markov's surrogate and a linear "
+                "ratio, whose best multipliers are affine as the guide's are, found the penalty "
+                f"{self.constraint.penalty}, the surrogate {self.constraint.surrogate} and the "
+                f"model {self.model}. Use inner='exact'."
+            )
+        self.inference.check(self.form, self.draws)
+
+    def _read(self, name: str, read: Callable[[Any], Any]) -> None:
+        object.__setattr__(self, name, read(getattr(self, name)))
+
+    @property
+    def tabular(self) -> bool:
+        """Whether features are one-hot over the logged pairs."""
+        return self.features == one_hot()
+
+    @property
+    def small_sample(self) -> bool:
+        """Whether pairs that were logged a few times widen the belief."""
+        constraint = self.constraint
+        return self.tabular and constraint.calibrated and constraint.small_sample is not False
+
+    @property
+    def plain(self) -> bool:
+        """Whether the mean reward is the one statistic."""
+        return len(self.statistic) == 1 and self.statistic[0].plain
+
+    @property
+    def value_implied(self) -> bool:
+        """Whether the value follows from a ratio that is not linear in Gaussian numbers."""
+        return not (self.model.linear or self.constraint.value_constraint)
+
+    @property
+    def form(self) -> FitForm:
+        """What inference needs of the settings."""
+        constraint = self.constraint
+        own = constraint.normalization is not None
+        return FitForm(
+            moments=MomentSettings(
+                self.gamma,
+                self.on_termination == "restart",
+                centered=constraint.calibrated and not own,
+                tabular=self.tabular,
+                own_normalization=own,
+            ),
+            constraint=constraint,
+            model=self.model,
+            prior=self.prior,
+            by_episode=self.cluster == "episode",
+            small_sample=self.small_sample,
+        )
+
+    @property
+    def drawing(self) -> Drawing:
+        """How the belief is drawn."""
+        return Drawing(self.draws, self.joint, len(self.statistic))
+
+    @property
+    def flat(self) -> dict[str, Any]:
+        """Every choice on one level, in values that JSON can hold."""
+        constraint, normalization = self.constraint, self.constraint.normalization
+        engine = self.inference
+        return {
+            "gamma": self.gamma,
+            "inference": engine.name,
+            "penalty": str(constraint.penalty),
+            "surrogate": str(constraint.surrogate),
+            "model": str(self.model),
+            "link": str(self.model.link) if isinstance(self.model, LinearModel) else None,
+            "inner": constraint.inner,
+            "on_termination": self.on_termination,
+            "features": str(self.features),
+            "action_draws": self.numerics.action_draws,
+            "cluster": self.cluster,
+            "joint": self.joint,
+            "small_sample": self.small_sample,
+            "value_constraint": constraint.value_constraint,
+            "lam": constraint.lam,
+            "epsilon": constraint.epsilon,
+            "xi": constraint.xi,
+            "statistic": [str(statistic) for statistic in self.statistic],
+            "normalization": None if normalization is None else asdict(normalization),
+            "prior_sd": self.prior.ratio_sd,
+            "value_prior_sd": self.prior.value_sd,
+            "draws": self.draws,
+            "svi": (engine if isinstance(engine, Svi) else Svi())._asdict(),
+            "nuts": (engine if isinstance(engine, Nuts) else Nuts())._asdict(),
+            "include_logged": self.include_logged,
+            "preset": self.preset,
+        }
+
+
+_GROUPS: dict[str, tuple[type[Any], dict[str, str]]] = {
+    "prior": (Prior, {"prior_sd": "ratio_sd", "value_prior_sd": "value_sd"}),
+    "constraint": (Constraint, {each.name: each.name for each in fields(Constraint)}),
+    "numerics": (Numerics, {each.name: each.name for each in fields(Numerics)}),
+}
+"""Group -> its class, and flat name -> field."""
+
+
+def with_preset(preset: str | None, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Fill a preset's choices in.
+
+    Parameters
+    ----------
+    preset
+        Its name, or None.
+    given
+        What was asked for beside it; None means that nothing was.
+
+    Raises
+    ------
+    SettingsError
+        There is no such preset, or it contradicts what was asked for.
+    """
+    chosen = {name: value for name, value in given.items() if value is not None}
+    if preset is None:
+        return chosen
+    for name, value in PRESETS[checks.one_of("preset", preset, PRESETS)].items():
+        if chosen.setdefault(name, value) != value:
+            raise SettingsError(
+                f"preset={preset!r} means {name}={value}, but {name}={chosen[name]} was "
+                "given; leave one of them out."
+            )
+    return {**chosen, "preset": preset}
+
+
+def flat_settings(*, gamma: float, preset: str | None = None, **given: Any) -> FitSettings:
+    """Make settings from one level of names, of which None means the default.
+
+    Parameters
+    ----------
+    gamma
+        Discount in [0, 1].
+    preset
+        ``"paper"`` for the paper's own form, or None.
+    **given
+        Fields of `FitSettings`, of `Constraint` and of `Numerics`; ``prior_sd`` and
+        ``value_prior_sd``; ``link`` of the linear model.
+
+    Raises
+    ------
+    SettingsError
+        A choice is unknown, out of range, or contradicts another.
+    """
+    chosen = {name: value for name, value in given.items() if value is not None}
+    known = {each.name for each in fields(FitSettings)}
+    for group, (_, names) in _GROUPS.items():
+        own = {names[name]: chosen.pop(name) for name in tuple(chosen) if name in names}
+        if own:
+            base = chosen.get(group, PRESETS.get(preset or "", {}).get(group, _GROUPS[group][0]()))
+            chosen[group] = replace(base, **own)
+        known |= set(names)
+    if "link" in chosen:
+        chosen["model"] = linear(chosen.pop("link"))
+    unknown = sorted(set(chosen) - known)
+    if unknown:
+        raise SettingsError(
+            f"{unknown[0]!r} is no setting; known are {checks.listed(sorted(known), 99)}."
+        )
+    return FitSettings(gamma, **with_preset(preset, chosen))
+
+
+def is_setting(name: str) -> bool:
+    """Whether `FitSettings` has a field of this name."""
+    return name in {each.name for each in fields(FitSettings)}
+
+
+def _moved(name: str) -> str | None:
+    """Where a flat setting of `fit` is given now, or None of one that there never was."""
+    for group, (kind, names) in _GROUPS.items():
+        if name in names:
+            return f"{group}=bd.{kind.__name__}({names[name]}=...)"
+    return {
+        "link": "model=bd.models.linear(link=...)",
+        "svi": "inference=bd.inference.Svi(...)",
+        "nuts": "inference=bd.inference.Nuts(...)",
+    }.get(name)
+
+
+def refuse_moved(function: str, given: Mapping[str, Any]) -> None:
+    """Refuse names that are no settings, or no longer.
+
+    Raises
+    ------
+    SettingsError
+        A setting has moved into an object; the message says which.
+    TypeError
+        There never was such a setting.
+    """
+    for name in given:
+        place = _moved(name)
+        if place is None:
+            raise TypeError(f"{function}() got an unexpected keyword argument {name!r}")
+        raise SettingsError(f"{name}: this setting has moved; write {function}(..., {place}).")
+
+
+def _statistics(given: Any) -> tuple[Statistic, ...]:
+    one = isinstance(given, str | Statistic)
+    if not one and not (isinstance(given, list | tuple) and given):
+        raise SettingsError(
+            f"statistic: expected one such as bd.statistics.cvar(0.1), or a list of them, found "
+            f"{given!r}."
+        )
+    found = tuple(statistic_choice(each) for each in ((given,) if one else given))
+    names = [str(each) for each in found]
+    for name in names:
+        if names.count(name) > 1:
+            raise SettingsError(
+                f"statistic: {name} is asked for twice; give functions names of their own."
+            )
+    return found

@@ -1,0 +1,220 @@
+"""The warnings of a fit about its own belief, one sentence for each fault and candidate.
+
+Each is a number past a threshold: rewards that never varied, transitions that could not be used, a
+spread that rests on too little, an engine that has not converged.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bayesdice_ppl.belief import SupportWarning
+from bayesdice_ppl.fitting.inputs import Inputs
+from bayesdice_ppl.fitting.settings import FitSettings
+from bayesdice_ppl.inference import Solution
+from bayesdice_ppl.statistics import Statistic
+
+THIN_DF = (2.0, 4.0)
+"""Degrees of freedom at which the belief abstains (no variance), and at which it warns."""
+LEFT_OUT = (0.2, 0.5)
+"""Share of transitions left out at which the belief warns, and at which it abstains."""
+NO_SPREAD = 1e-4
+"""Share of the rewards' sd below which a belief has no width of its own."""
+R_HAT, EFFECTIVE_DRAWS, DIVERGING = 1.05, 100.0, 0.01
+"""Past these NUTS counts as not mixed: R-hat, effective draws, share of divergent ones."""
+MANY_FEATURES = (0.05, 0.1)
+"""Features for each transition from which a belief fits its own noise: warns, and abstains."""
+TAIL_MIN = 5.0
+"""Effective transitions in a tail below which the log does not show it."""
+UNMET = 0.05
+"""P(ell <= epsilon) below which the features cannot satisfy the constraint."""
+MOVED_SHIFT = (0.25, 1.0)
+"""Possible shift of a value by moved probability, in its sds: warns from, abstains from."""
+DRIFT = 0.1
+"""How far SVI may move in its last window: mean in sds, sd relative."""
+
+
+def constant_reward(inputs: Inputs) -> list[SupportWarning]:
+    """Say so when every usable reward is the same: their spread then cannot be learned."""
+    reward = inputs.reward
+    if np.ptp(reward) > 0.0:
+        return []
+    reason = (
+        f"every logged reward is {reward[0]:g}, so that the logs cannot tell how far another "
+        "policy's rewards would differ."
+    )
+    return [SupportWarning(name, reason, True) for name in inputs.names]
+
+
+def much_left_out(inputs: Inputs) -> list[SupportWarning]:
+    """Say so when most of the log could not be used."""
+    share = inputs.rows.left_out / inputs.logs.n_transitions
+    if share <= LEFT_OUT[0]:
+        return []
+    reason = (
+        f"{share:.0%} of the transitions are left out, because the log does not say where some of "
+        "them led. Add a column next_state."
+    )
+    return [SupportWarning(name, reason, share > LEFT_OUT[1]) for name in inputs.names]
+
+
+def thin_spread(names: tuple[str, ...], df: np.ndarray) -> list[SupportWarning]:
+    """Say so when the spread itself rests on so little that it has no finite variance."""
+    return [
+        SupportWarning(
+            name,
+            f"its spread rests on few visits to the pairs that matter ({value:.1f} degrees of "
+            "freedom), too few for a reliable width.",
+            bool(value <= THIN_DF[0]),
+        )
+        for name, value in zip(names, df, strict=True)
+        if value <= THIN_DF[1]
+    ]
+
+
+def odd_spread(names: tuple[str, ...], sd: np.ndarray, reward: np.ndarray) -> list[SupportWarning]:
+    """Say so when a belief is wider than all rewards, or has no width where rewards vary."""
+    found = []
+    span = float(np.ptp(np.append(reward, 0.0)))
+    for name, value in zip(names, sd, strict=True):
+        if value > span:
+            reason = (
+                f"its belief (sd {value:.3g}) is wider than the range of the rewards: the log does "
+                "not determine its value (at gamma = 1, are all states connected?)."
+            )
+            found.append(SupportWarning(name, reason, True))
+        elif np.ptp(reward) > 0.0 and value < NO_SPREAD * np.std(reward):
+            reason = (
+                "its belief has no width, because nothing ever varied within the state-action "
+                "pairs that it visits. The logs cannot tell how far they would vary."
+            )
+            found.append(SupportWarning(name, reason, True))
+    return found
+
+
+def many_features(inputs: Inputs) -> list[SupportWarning]:
+    """Say so when features are so many that the fit follows the noise of the log.
+
+    In a linear world of 600 transitions, 30 features of a process left beliefs at two thirds of
+    their width and two of their sds off; with 2,400 transitions they were right.
+    """
+    if inputs.settings.tabular:
+        return []
+    at_pair = inputs.cells.pair_features
+    count = 0 if at_pair is None else at_pair.shape[1]
+    n = int(inputs.cells.n_transitions)
+    if count <= MANY_FEATURES[0] * n:
+        return []
+    reason = (
+        f"{count} features for {n:,} transitions follow the log's noise, and its belief is too "
+        "narrow. Use fewer, or give fit a list of features to choose from."
+    )
+    return [SupportWarning(name, reason, count > MANY_FEATURES[1] * n) for name in inputs.names]
+
+
+def thin_tail(
+    names: tuple[str, ...], statistic: Statistic, effective: np.ndarray
+) -> list[SupportWarning]:
+    """Say so when a tail is asked for of which the log holds too few transitions."""
+    share = statistic.tail_share
+    if share is None:
+        return []
+    return [
+        SupportWarning(
+            name,
+            f"{statistic} rests on {share * count:.1f} effective transitions. Nothing is known of "
+            "a tail beyond the rewards that were logged.",
+            True,
+        )
+        for name, count in zip(names, effective, strict=True)
+        if share * count < TAIL_MIN
+    ]
+
+
+def unmet_constraint(
+    names: tuple[str, ...], probability: np.ndarray, settings: FitSettings
+) -> list[SupportWarning]:
+    """Say so when no ratio on these features balances the log as far as chance would allow."""
+    if settings.tabular or not settings.constraint.penalty.calibrated:
+        return []
+    return [
+        SupportWarning(
+            name,
+            f"P(ell <= epsilon) is {value:.2f}: no ratio on these features, under this prior, "
+            "meets the constraints, so that its value may be biased. Give fit a list of features "
+            "to choose from.",
+            False,
+        )
+        for name, value in zip(names, probability, strict=True)
+        if value < UNMET
+    ]
+
+
+def moved_shift(
+    names: tuple[str, ...], moved_mass: np.ndarray, sd: np.ndarray, reward: np.ndarray
+) -> list[SupportWarning]:
+    """Say so when unlogged actions could move a value by more than its belief is wide.
+
+    No transition can show how an action pays that was never logged. Where it pays as much less or
+    more as rewards differ at all, its share of the steps times their sd is what it moves; on Taxi
+    (20,000 transitions) 0.8 % of the steps moved values by four posterior sds.
+    """
+    spread = float(np.std(reward))
+    found = []
+    for name, moved, width in zip(names, moved_mass, sd, strict=True):
+        shift = moved * spread / width if width > 0.0 else 0.0
+        if shift > MOVED_SHIFT[0]:
+            reason = (
+                f"takes actions that the log does not have at {moved:.2%} of its steps. If their "
+                f"rewards differ by one sd of the logged ones, its value is off by {shift:.1f} sds "
+                "of its belief."
+            )
+            found.append(SupportWarning(name, reason, bool(shift > MOVED_SHIFT[1])))
+    return found
+
+
+def unconverged(names: tuple[str, ...], drift: np.ndarray) -> list[SupportWarning]:
+    """Say so when SVI was still moving in its last window."""
+    return [
+        SupportWarning(
+            name,
+            f"SVI has not converged: in its last window the value's mean still moved by {mean:.2g} "
+            f"sd and its sd by {sd:.0%}. Give it more windows, or use inference='exact'.",
+            True,
+        )
+        for name, (mean, sd) in zip(names, drift, strict=True)
+        if not max(mean, sd) <= DRIFT
+    ]
+
+
+def sampling_diagnostics(solution: Solution) -> dict[str, np.ndarray]:
+    """How well NUTS's chains mixed, on the values as they were sampled; nothing of other engines.
+
+    The joint belief reorders draws, after which chains say nothing, so it is measured before.
+    """
+    if solution.sampled is None:
+        return {}
+    from numpyro.diagnostics import effective_sample_size, split_gelman_rubin
+
+    values = np.moveaxis(solution.sampled[..., -1], 0, -1)
+    return {
+        "r_hat": np.asarray(split_gelman_rubin(values)),
+        "effective_draws": np.asarray(effective_sample_size(values)),
+        "diverging": np.asarray(solution.diverging),
+    }
+
+
+def unmixed(names: tuple[str, ...], solution: Solution) -> list[SupportWarning]:
+    """Say so when NUTS's chains disagree, or diverge."""
+    found = sampling_diagnostics(solution)
+    if not found:
+        return []
+    warnings = []
+    for name, r_hat, ess, diverging in zip(names, *found.values(), strict=True):
+        if not (r_hat <= R_HAT and ess >= EFFECTIVE_DRAWS and diverging <= DIVERGING):
+            reason = (
+                f"NUTS has not mixed: R-hat {r_hat:.3f}, {ess:.0f} effective draws, "
+                f"{diverging:.1%} divergent. Give it more warmup and draws."
+            )
+            warnings.append(SupportWarning(name, reason, True))
+    return warnings

@@ -1,0 +1,298 @@
+"""From counts and candidates to the problem that an engine solves, compiled once for all of them.
+
+Candidates differ in their numbers and not in their shapes, so every stage is one `jax.vmap` over
+them.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from bayesdice_ppl.constraint import (
+    AuxiliaryConstraint,
+    ChanceConstraint,
+    Constraint,
+    PenaltyChoice,
+    Price,
+    chance_price,
+    invertible,
+    live_rows,
+    penalties,
+    residual_rank,
+    row_mean_square,
+)
+from bayesdice_ppl.inference.pilot import Pilot, run_pilot
+from bayesdice_ppl.models import Coordinates, Ratio, RatioModel
+from bayesdice_ppl.models.coordinates import rough_noise
+from bayesdice_ppl.models.gaussian import WIDE
+from bayesdice_ppl.moments import (
+    NORMALIZATION_ROW,
+    VALUE_ROW,
+    Candidates,
+    Cells,
+    MomentSettings,
+    Prior,
+    TransformedRewards,
+    build_moments,
+    state_features,
+    with_rewards,
+)
+
+# For what runs once and spends its time in LAPACK: optimizing the code around it takes longer
+# than it saves.
+_QUICK = {"xla_backend_optimization_level": 0}
+
+
+class FitForm(NamedTuple):
+    """What is fitted, whatever the engine (hashable).
+
+    Attributes
+    ----------
+    moments
+        How the log is read.
+    constraint
+        The chance constraint.
+    model
+        The model of the ratio.
+    prior
+        How wide the priors are.
+    by_episode
+        Whether episodes are the independent unit, rather than transitions.
+    small_sample
+        Whether pairs that were logged a few times widen the belief.
+    """
+
+    moments: MomentSettings
+    constraint: Constraint
+    model: RatioModel
+    prior: Prior
+    by_episode: bool = False
+    small_sample: bool = True
+
+    @property
+    def affine_multipliers(self) -> bool:
+        """Whether the best multipliers are affine in the latent numbers, as the guide's are.
+
+        They are where the ratio is linear, f is a square, and the loss is paid for as it is.
+        """
+        return self.model.linear and self.constraint.closed_form_missing() is None
+
+
+class Problem(NamedTuple):
+    """All N candidates' problems, stacked along a leading axis; `of(j)` is one of them.
+
+    Attributes
+    ----------
+    cells
+        The log (shared).
+    ratio, constraint, coordinates
+        What the model and the guide take.
+    pilots
+        The pilots, Sigma among them.
+    prices
+        lambda, epsilon and xi of each candidate.
+    rewards
+        What each entry counts instead of the log's own rewards, or None.
+    """
+
+    cells: Cells
+    ratio: Ratio
+    constraint: ChanceConstraint
+    coordinates: Coordinates
+    pilots: Pilot
+    prices: tuple[Price, ...]
+    rewards: TransformedRewards | None = None
+
+    @property
+    def n_policies(self) -> int:
+        """Number of candidates, or of entries."""
+        return self.pilots.value.shape[0]
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows of the residual."""
+        return self.pilots.slope.shape[-1]
+
+    def of(self, j: int) -> tuple[Ratio, ChanceConstraint, Coordinates]:
+        """The arguments of the guide (and, but for the last, of the model) for candidate j."""
+        return jax.tree.map(lambda x: x[j], (self.ratio, self.constraint, self.coordinates))
+
+
+def prepare(
+    cells: Cells,
+    candidates: Candidates,
+    form: FitForm,
+    rewards: TransformedRewards | None = None,
+    *,
+    guided: bool = True,
+) -> Problem:
+    """Moments, pilot, chance constraint and coordinates of every candidate.
+
+    Parameters
+    ----------
+    cells
+        The log.
+    candidates
+        The candidates; with ``rewards`` one for each of its J entries.
+    form
+        What is fitted.
+    rewards
+        What each entry counts instead of the log's own rewards.
+    guided
+        Whether an engine will move in coordinates. For many pairs they cost as much as a closed
+        form, and are left out where they are not needed.
+    """
+    chosen = form.constraint
+    sums = None if rewards is None else rewards._replace(by_row=None, cell=None)
+    with jax.enable_x64(True):
+        ratio, pilots, rows = _pilots(
+            cells,
+            candidates,
+            sums,
+            form.moments,
+            form.model,
+            form.prior,
+            form.by_episode,
+            form.small_sample,
+        )
+        n = float(cells.n_transitions)
+        covariances = np.asarray(pilots.covariance)
+        kept = _own_rows(covariances.shape[-1], chosen)
+        prices = tuple(
+            chance_price(
+                n,
+                residual_rank(covariance[np.ix_(kept, kept)]),
+                xi=chosen.xi,
+                lam=None if isinstance(chosen.lam, str) else chosen.lam,
+                epsilon=chosen.epsilon,
+            )
+            for covariance in covariances
+        )
+        own = chosen.normalization
+        auxiliary = None
+        if own is not None:
+            found = chance_price(n, 1, xi=own.xi, lam=own.lam, epsilon=own.epsilon)
+            auxiliary = (found.lam / found.epsilon, found.epsilon)
+        constraint, coordinates = _constraints(
+            cells,
+            ratio,
+            pilots,
+            rows,
+            sums,
+            jnp.asarray([price.lam / price.epsilon for price in prices]),
+            jnp.asarray([price.epsilon for price in prices]),
+            auxiliary,
+            chosen.penalty,
+            chosen.value_constraint,
+            guided or covariances.shape[-1] <= WIDE,
+        )
+    return Problem(cells, ratio, constraint, coordinates, pilots, prices, rewards)
+
+
+def _own_rows(n_rows: int, chosen: Constraint) -> Int[np.ndarray, " r"]:
+    """Rows of the residual that the main constraint is about."""
+    rows = np.arange(n_rows)
+    left_out = []
+    if not chosen.value_constraint:
+        left_out.append(rows[VALUE_ROW])
+    if chosen.normalization is not None:
+        left_out.append(rows[NORMALIZATION_ROW])
+    return np.setdiff1d(rows, left_out)
+
+
+@partial(
+    jax.jit,
+    static_argnames=("settings", "model", "prior", "by_episode", "small_sample"),
+    compiler_options=_QUICK,
+)
+def _pilots(
+    log: Cells,
+    candidates: Candidates,
+    rewards: TransformedRewards | None,
+    settings: MomentSettings,
+    model: RatioModel,
+    prior: Prior,
+    by_episode: bool,
+    small_sample: bool,
+) -> tuple[Ratio, Pilot, Float[Array, "N R"]]:
+    def one(
+        candidate: Candidates, counted: TransformedRewards | None
+    ) -> tuple[Ratio, Pilot, Float[Array, " R"]]:
+        cells = with_rewards(log, counted)
+        moments = build_moments(cells, state_features(cells, candidate), settings)
+        ratio = model.build(cells, moments, prior)
+        pilot = run_pilot(cells, ratio, settings, by_episode=by_episode, small_sample=small_sample)
+        return ratio, pilot, live_rows(moments)
+
+    return jax.vmap(one)(jax.tree.map(jnp.asarray, candidates), rewards)
+
+
+@partial(
+    jax.jit, static_argnames=("penalty", "value_constraint", "guided"), compiler_options=_QUICK
+)
+def _constraints(
+    cells: Cells,
+    ratios: Ratio,
+    pilots: Pilot,
+    live: Float[Array, "N R"],
+    rewards: TransformedRewards | None,
+    prices: Float[Array, " N"],
+    epsilons: Float[Array, " N"],
+    auxiliary: tuple[float, float] | None,
+    penalty: PenaltyChoice,
+    value_constraint: bool,
+    guided: bool,
+) -> tuple[ChanceConstraint, Coordinates]:
+    def one(
+        ratio: Ratio,
+        pilot: Pilot,
+        rows: Float[Array, " R"],
+        counted: TransformedRewards | None,
+        price: Array,
+        epsilon: Array,
+    ) -> tuple[ChanceConstraint, Coordinates]:
+        mean_square = row_mean_square(with_rewards(cells, counted), ratio.moments)
+        if not value_constraint:
+            rows = rows.at[VALUE_ROW].set(0.0)
+        others = rows if auxiliary is None else rows.at[NORMALIZATION_ROW].set(0.0)
+        metric = invertible(pilot.covariance, others, mean_square)
+        constraint = ChanceConstraint(penalty.build(metric, others), price, epsilon)
+        if auxiliary is not None:
+            alone = rows - others
+            own = invertible(pilot.covariance, alone, mean_square)
+            # A penalty of one number: the square in its own units, or as it is.
+            choice = penalty if penalty.quadratic else penalties.mahalanobis()
+            own_price, own_epsilon = jnp.asarray(auxiliary)
+            constraint = constraint._replace(
+                auxiliary=AuxiliaryConstraint(choice.build(own, alone), own_price, own_epsilon)
+            )
+            metric = joined_metric(metric, own, price / own_price)
+        if not guided:
+            return constraint, Coordinates(jnp.zeros(1), jnp.eye(1))
+        noise = rough_noise(metric, rows, price, tight=penalty.calibrated)
+        return constraint, ratio.coordinates(noise, rows, value_constraint=value_constraint)
+
+    return jax.vmap(one)(ratios, pilots, live, rewards, prices, epsilons)
+
+
+def joined_metric(
+    metric: Float[Array, "R R"], own: Float[Array, "R R"], share: Float[Array, ""]
+) -> Float[Array, "R R"]:
+    """One metric for both constraints: the normalization uncorrelated, at a price of its own.
+
+    Parameters
+    ----------
+    metric, own
+        Of all rows, and of the normalization's (its diagonal entry is read).
+    share
+        Price of the main constraint over that of the normalization.
+    """
+    row = NORMALIZATION_ROW
+    apart = metric.at[row].set(0.0).at[:, row].set(0.0)
+    return apart.at[row, row].set(own[row, row] * share)

@@ -1,0 +1,70 @@
+"""The candidates on what was logged: what each would do at the logged pairs and in each state."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from bayesdice_ppl.moments.cells import Cells, TransformedRewards
+from bayesdice_ppl.moments.moments import StateFeatures, one_hot_features
+
+
+class Candidates(NamedTuple):
+    """The N candidates on what was logged, stacked.
+
+    Attributes
+    ----------
+    target
+        With one-hot features the renormalized policies, probability of each pair, shape (N, P).
+    active
+        1 for the weights in use, shape (N, K); see `StateFeatures`.
+    kept
+        Probability on logged actions in each state, shape (N, S).
+    at_state
+        With features other than one-hot those of each state, shape (N, S, d).
+    estimated
+        Which of them are the log's own frequencies and err with it, shape (N,); None: none is.
+    """
+
+    target: Float[Any, "N P"] | None
+    active: Float[Any, "N K"]
+    kept: Float[Any, "N S"]
+    at_state: Float[Any, "N S d"] | None = None
+    estimated: Bool[Any, " N"] | None = None
+
+    def copies(
+        self, rewards: TransformedRewards | None = None
+    ) -> tuple[Int[np.ndarray, " M"], Int[np.ndarray, " N"]]:
+        """The first of each of M distinct candidates, and which of them each candidate is.
+
+        Parameters
+        ----------
+        rewards
+            What each counts; candidates that count differently are no copies.
+        """
+        table = self.target if self.at_state is None else self.at_state
+        rows = [np.ascontiguousarray(row).tobytes() for row in np.asarray(table)]
+        if self.estimated is not None:
+            flags = np.asarray(self.estimated)
+            rows = [row + flag.tobytes() for row, flag in zip(rows, flags, strict=True)]
+        if rewards is not None:
+            whole = np.column_stack([rewards.by_row, rewards.absorbed])
+            counted = (np.ascontiguousarray(row).tobytes() for row in whole)
+            rows = [row + more for row, more in zip(rows, counted, strict=True)]
+        # Sorted, so that the order in which candidates are given does not matter.
+        place = {row: i for i, row in enumerate(sorted(set(rows)))}
+        of_row = np.array([place[row] for row in rows])
+        return np.unique(of_row, return_index=True)[1], of_row
+
+
+def state_features(cells: Cells, candidate: Candidates) -> StateFeatures:
+    """The features of one candidate, whose fields have lost their first axis."""
+    active = jnp.asarray(candidate.active)
+    if candidate.at_state is None:
+        n_states = candidate.kept.shape[0]
+        features = one_hot_features(cells, jnp.asarray(candidate.target), active, n_states)
+        return features._replace(estimated=candidate.estimated)
+    return StateFeatures(jnp.asarray(candidate.at_state), active)

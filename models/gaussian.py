@@ -1,0 +1,185 @@
+"""Gaussians: conditioning in gain form, where the noise may be singular, and square roots.
+
+The residual is G x + c with noise covariance V. Rows that say nothing (u'G = 0 and u'V = 0) must
+drop out, and rows that hold exactly (u'V = 0, u'G != 0) must bind; a pseudo-inverse of V loses
+the second kind, the gain form keeps both.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+from jax.scipy.linalg import cho_solve
+from jaxtyping import Array, Float
+
+RELATIVE_TOLERANCE = 1e-12
+"""Eigenvalues of the scaled innovation below this share of the largest count as zero."""
+_ROOT_JITTER = 1e-10
+WIDE = 512
+"""Rows from which the innovation is factored by Cholesky: ten times as fast as by eigenvectors."""
+JITTER = 1e-12
+"""What is then added to its unit diagonal. A redundant row meets nothing in the spread, so that
+dividing by so little there gives nothing; a row that holds exactly has the prior's spread."""
+
+
+class GaussianPosterior(NamedTuple):
+    """A Gaussian over (weights, value).
+
+    Attributes
+    ----------
+    mean
+        Shape (P + 1,).
+    factor
+        A square root of the covariance, shape (P + 1, L): covariance = factor factor'.
+    """
+
+    mean: Float[Array, " K"]
+    factor: Float[Array, "K L"]
+
+    @property
+    def sd(self) -> Float[Array, " K"]:
+        """Standard deviations, shape (P + 1,)."""
+        return jnp.sqrt(jnp.sum(self.factor**2, axis=-1))
+
+
+class Conditioned(NamedTuple):
+    """A Gaussian after conditioning on a residual.
+
+    Attributes
+    ----------
+    mean, covariance
+        Shapes (K,) and (K, K).
+    gain
+        How the mean moves against the residual, shape (K, R): mean = mean0 - gain residual0.
+    """
+
+    mean: Float[Array, " K"]
+    covariance: Float[Array, "K K"]
+    gain: Float[Array, "K R"]
+
+
+class ConditionedValue(NamedTuple):
+    """What conditioning on a residual says of the last latent number, and all the means.
+
+    Attributes
+    ----------
+    mean
+        Of all K latent numbers, shape (K,).
+    variance
+        Of the last one, scalar.
+    gain
+        How the mean of the last one moves against the residual, shape (R,): the last row of
+        `Conditioned.gain`.
+    """
+
+    mean: Float[Array, " K"]
+    variance: Float[Array, ""]
+    gain: Float[Array, " R"]
+
+
+def condition(
+    matrix: Float[Array, "R K"],
+    offset: Float[Array, " R"],
+    noise: Float[Array, "R R"],
+    prior_mean: Float[Array, " K"],
+    prior_scale: Float[Array, " K"],
+) -> Conditioned:
+    """Condition N(prior_mean, diag(prior_scale^2)) on matrix x + offset = 0 up to noise.
+
+    Parameters
+    ----------
+    matrix, offset
+        G, shape (R, K), and c, shape (R,).
+    noise
+        Covariance V of the residual, shape (R, R), positive semidefinite, possibly singular.
+    prior_mean, prior_scale
+        Shapes (K,).
+
+    Notes
+    -----
+    K = P0 G' (G P0 G' + V)^+; the covariance is in Joseph's form, (I - K G) P0 (I - K G)' + K V K',
+    which stays positive semidefinite when little of a wide prior is left.
+    """
+    variance = prior_scale**2
+    spread = matrix * variance
+    unit, scale = _innovation(matrix, spread, noise)
+    gain = _unit_solve(unit, spread * scale[:, None]).T * scale
+    mean = prior_mean - gain @ (matrix @ prior_mean + offset)
+    left = jnp.eye(prior_mean.shape[0], dtype=matrix.dtype) - gain @ matrix
+    covariance = (left * variance) @ left.T + gain @ noise @ gain.T
+    return Conditioned(mean, 0.5 * (covariance + covariance.T), gain)
+
+
+def condition_value(
+    matrix: Float[Array, "R K"],
+    offset: Float[Array, " R"],
+    noise: Float[Array, "R R"],
+    prior_mean: Float[Array, " K"],
+    prior_scale: Float[Array, " K"],
+) -> ConditionedValue:
+    """Condition as `condition` does, and work out only the last variance and gain.
+
+    Parameters
+    ----------
+    matrix, offset
+        G, shape (R, K), and c, shape (R,).
+    noise
+        Covariance V of the residual, shape (R, R), positive semidefinite, possibly singular.
+    prior_mean, prior_scale
+        Shapes (K,).
+
+    Notes
+    -----
+    Two right-hand sides stand in for the R of the whole gain: the residual at the prior's mean,
+    which moves all means, and the last column of G P0, which gives the last row k of the gain.
+    The variance is the last entry of Joseph's form, with l = e - G'k: l' P0 l + k' V k.
+    """
+    variance = prior_scale**2
+    spread = matrix * variance
+    unit, scale = _innovation(matrix, spread, noise)
+    right = jnp.stack([spread[:, -1], matrix @ prior_mean + offset], axis=1)
+    solved = _unit_solve(unit, right * scale[:, None]) * scale[:, None]
+    gain, pull = solved[:, 0], solved[:, 1]
+    left = (-gain @ matrix).at[-1].add(1.0)
+    return ConditionedValue(
+        mean=prior_mean - spread.T @ pull,
+        variance=jnp.sum(left**2 * variance) + gain @ (noise @ gain),
+        gain=gain,
+    )
+
+
+def _innovation(
+    matrix: Float[Array, "R K"], spread: Float[Array, "R K"], noise: Float[Array, "R R"]
+) -> tuple[Float[Array, "R R"], Float[Array, " R"]]:
+    """G P0 G' + V scaled to a unit diagonal, and the scale of each row, 0 for an empty one."""
+    innovation = spread @ matrix.T + noise
+    # Rows differ in units; scaled to a unit diagonal, one tolerance fits all.
+    diagonal = jnp.diagonal(innovation)
+    scale = jnp.where(diagonal > 0.0, 1.0 / jnp.sqrt(jnp.where(diagonal > 0.0, diagonal, 1.0)), 0.0)
+    return innovation * scale[:, None] * scale, scale
+
+
+def _unit_solve(unit: Float[Array, "R R"], right: Float[Array, "R L"]) -> Float[Array, "R L"]:
+    """unit^+ right for a positive semidefinite matrix with a diagonal of ones, or zeros."""
+    if unit.shape[0] > WIDE:
+        added = jnp.where(jnp.diagonal(unit) > 0.0, JITTER, 1.0)
+        factor = jnp.linalg.cholesky(unit + jnp.diag(added))
+        return cho_solve((factor, True), right)
+    values, vectors = jnp.linalg.eigh(unit)
+    kept = values > RELATIVE_TOLERANCE * values[-1]
+    inverse = jnp.where(kept, 1.0 / jnp.where(kept, values, 1.0), 0.0)
+    return (vectors * inverse) @ (vectors.T @ right)
+
+
+def square_root(covariance: Float[Array, "K K"]) -> Float[Array, "K K"]:
+    """A square root of a positive semidefinite matrix, singular ones included."""
+    scale = jnp.sqrt(jnp.maximum(jnp.diagonal(covariance), 0.0))
+    safe = jnp.where(scale > 0.0, scale, 1.0)
+    unit = covariance / safe[:, None] / safe
+    if unit.shape[0] > WIDE:
+        # What has no spread of its own keeps a row of zeros.
+        added = jnp.where(scale > 0.0, _ROOT_JITTER, 1.0)
+        return scale[:, None] * jnp.linalg.cholesky(unit + jnp.diag(added))
+    values, vectors = jnp.linalg.eigh(unit)
+    return scale[:, None] * vectors * jnp.sqrt(jnp.maximum(values, 0.0))

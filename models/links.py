@@ -1,0 +1,70 @@
+"""Links between the latent numbers and the ratio: as they are, or kept above zero.
+
+To add a link, write it as a `Link` and put it into `LINKS`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple, final
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+_SOFTPLUS_OF_ONE = math.log(math.e - 1.0)
+"""Where the softplus is 1."""
+
+
+@final
+class Link(NamedTuple):
+    """A link, which is 1 at 1 (hashable).
+
+    Attributes
+    ----------
+    name
+        What it is called.
+    ratio
+        From latent numbers to the ratio.
+    weight
+        Its inverse, from a positive ratio.
+    slope
+        Derivative of the inverse at a positive ratio.
+    linear
+        Whether it is the identity.
+    """
+
+    name: str
+    ratio: Callable[[Float[Array, "*b P"]], Float[Array, "*b P"]]
+    weight: Callable[[Float[Array, "*b P"]], Float[Array, "*b P"]]
+    slope: Callable[[Float[Array, "*b P"]], Float[Array, "*b P"]]
+    linear: bool = False
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def _same(x: Float[Array, "*b P"]) -> Float[Array, "*b P"]:
+    return x
+
+
+def _softplus(weight: Float[Array, "*b P"]) -> Float[Array, "*b P"]:
+    return jax.nn.softplus(weight - 1.0 + _SOFTPLUS_OF_ONE)
+
+
+def _inverse_softplus(ratio: Float[Array, "*b P"]) -> Float[Array, "*b P"]:
+    # log(exp(r) - 1), without overflow.
+    return ratio + jnp.log(-jnp.expm1(-ratio)) + 1.0 - _SOFTPLUS_OF_ONE
+
+
+def _inverse_slope(ratio: Float[Array, "*b P"]) -> Float[Array, "*b P"]:
+    return 1.0 / -jnp.expm1(-ratio)
+
+
+IDENTITY = Link("identity", _same, _same, jnp.ones_like, linear=True)
+"""The latent numbers are the ratio."""
+SOFTPLUS = Link("softplus", _softplus, _inverse_softplus, _inverse_slope)
+"""log(1 + exp(w - 1 + log(e - 1))): no ratio is negative."""
+LINKS = {link.name: link for link in (IDENTITY, SOFTPLUS)}
+"""Every link by name."""

@@ -1,0 +1,169 @@
+"""The seam: what a model of the ratio is, for all who fit, draw, judge and keep it.
+
+A `RatioModel` is what a user asks for, such as ``linear()``: hashable, with a text. On one log and
+for one candidate it builds a `Ratio`, a pytree of arrays that knows its prior, its NumPyro program
+and what its latent numbers say of the ratio. Nothing outside of `bayesdice_ppl.models` knows what
+these numbers are. `docs/architecture.md` shows how to add a model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, Protocol, runtime_checkable
+
+import jax.numpy as jnp
+import numpyro.distributions as dist
+from jaxtyping import Array, Float
+
+from bayesdice_ppl.models.coordinates import Coordinates
+from bayesdice_ppl.models.gaussian import GaussianPosterior
+from bayesdice_ppl.moments import VALUE_ROW, Cells, Moments, Prior
+
+
+class FirstEstimate(NamedTuple):
+    """A first ratio, at which Sigma is evaluated.
+
+    Attributes
+    ----------
+    by_pair
+        The ratio of each logged pair, shape (P,).
+    value
+        The value that goes with it, scalar.
+    slope
+        How a row of the residual moves the value, in units of the value's own row, shape (R,):
+        minus the action value, seen through the test features.
+    """
+
+    by_pair: Float[Array, " P"]
+    value: Float[Array, ""]
+    slope: Float[Array, " R"]
+
+
+class Ratio(Protocol):
+    """A form of the ratio on one log, for one policy. L is the number of its latent numbers."""
+
+    @property
+    def moments(self) -> Moments:
+        """What the log says of the policy; its ``by_ratio`` may be None."""
+        ...
+
+    def latent_prior(self) -> dist.Distribution:
+        """Prior of the latent numbers, one event of shape (L,)."""
+        ...
+
+    def value_prior(self) -> dist.Distribution:
+        """Prior of the value, in reward per step."""
+        ...
+
+    def by_pair(self, latent: Float[Array, "*b L"]) -> Float[Array, "*b P"]:
+        """The ratio of each logged pair."""
+        ...
+
+    def residual(self, latent: Float[Array, "*b L"]) -> Float[Array, "*b R"]:
+        """Residual of the constraints at a value of zero."""
+        ...
+
+    def recorded(self, latent: Float[Array, "*b L"]) -> Float[Array, "*b W"]:
+        """What a belief keeps of the ratio of each draw; see `RatioModel.record`."""
+        ...
+
+    def estimate(self, noise: Float[Array, "R R"]) -> FirstEstimate:
+        """A first ratio, given a first covariance of the residual."""
+        ...
+
+    def posterior(
+        self, covariance: Float[Array, "R R"], price: Float[Array, ""], *, value_constraint: bool
+    ) -> GaussianPosterior:
+        """Closed form of the posterior of (latent numbers, value).
+
+        Asked for only where `RatioModel.linear` holds and the penalty is quadratic.
+
+        Parameters
+        ----------
+        covariance
+            The penalty's metric, shape (R, R).
+        price
+            lambda / epsilon.
+        value_constraint
+            False: the value is the sum of ratio times reward exactly.
+        """
+        ...
+
+    def coordinates(
+        self,
+        noise: Float[Array, "R R"],
+        rows: Float[Array, " R"],
+        *,
+        value_constraint: bool,
+    ) -> Coordinates:
+        """Coordinates in which guides and samplers move.
+
+        Parameters
+        ----------
+        noise
+            From `bayesdice_ppl.models.coordinates.rough_noise`.
+        rows
+            1 for the rows of the residual that count, shape (R,).
+        value_constraint
+            Whether the value is a latent number of its own, the last.
+        """
+        ...
+
+    @property
+    def model(self) -> Callable[..., None]:
+        """The NumPyro model, a method; `bayesdice_ppl.models.model` serves any ratio."""
+        ...
+
+    @property
+    def guide(self) -> Callable[..., None]:
+        """The NumPyro guide, a method; `bayesdice_ppl.models.guide` serves any ratio."""
+        ...
+
+
+@runtime_checkable
+class RatioModel(Protocol):
+    """A form of the ratio that can be asked for (hashable); its text is kept with the belief."""
+
+    @property
+    def linear(self) -> bool:
+        """Whether the ratio is linear in latent numbers with a Gaussian prior.
+
+        Then the posterior has a closed form under a quadratic penalty and Markov's surrogate, and
+        the best multipliers are affine.
+        """
+        ...
+
+    def record(self, *, tabular: bool) -> tuple[str, str]:
+        """Names of the belief's variable for `Ratio.recorded` and of its last dimension.
+
+        Parameters
+        ----------
+        tabular
+            Whether features are one-hot over the logged pairs; the dimension ``"pair"`` then has
+            the pairs' labels.
+        """
+        ...
+
+    def build(self, cells: Cells, moments: Moments, prior: Prior) -> Ratio:
+        """Put the form onto one log, for one policy.
+
+        Parameters
+        ----------
+        cells
+            The log, with the features of its pairs.
+        moments
+            What it says of the policy.
+        prior
+            How wide the priors are.
+        """
+        ...
+
+
+def value_prior(moments: Moments, prior: Prior) -> dist.Normal:
+    """The prior of the value that every model has, in reward per step."""
+    return dist.Normal(moments.reward_mean, moments.reward_scale * prior.value_sd)
+
+
+def less_value(residual: Float[Array, "*b R"], value: Float[Array, "*b"]) -> Float[Array, "*b R"]:
+    """Residual of the constraints from that at a value of zero."""
+    return residual.at[..., VALUE_ROW].add(-jnp.asarray(value))
