@@ -26,7 +26,7 @@ from bayesdice_ppl.features import (
 from bayesdice_ppl.fitting.inputs import Inputs, Sampling
 from bayesdice_ppl.fitting.settings import FitSettings
 from bayesdice_ppl.logs import Logs, UsableRows
-from bayesdice_ppl.moments import Candidates, count_cells, pad_cells
+from bayesdice_ppl.moments import Candidates, LoggedPairs, count_cells, logged_pairs, pad_cells
 from bayesdice_ppl.policies import (
     AlignedPolicies,
     ContinuousPolicy,
