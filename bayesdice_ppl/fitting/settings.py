@@ -16,7 +16,7 @@ from bayesdice_ppl.constraint import Constraint
 from bayesdice_ppl.errors import SettingsError
 from bayesdice_ppl.features import FeatureChoice, one_hot
 from bayesdice_ppl.inference import Drawing, Engine, Form, Nuts, Svi, engine_choice
-from bayesdice_ppl.models import Linear, RatioModel, linear, model_choice
+from bayesdice_ppl.models import LinearModel, RatioModel, linear, model_choice
 from bayesdice_ppl.moments import MomentSettings, Prior
 from bayesdice_ppl.statistics import Statistic, mean, statistic_choice
 
@@ -238,7 +238,7 @@ class FitSettings:
             "penalty": str(constraint.penalty),
             "surrogate": str(constraint.surrogate),
             "model": str(self.model),
-            "link": str(self.model.link) if isinstance(self.model, Linear) else None,
+            "link": str(self.model.link) if isinstance(self.model, LinearModel) else None,
             "inner": constraint.inner,
             "on_termination": self.on_termination,
             "features": str(self.features),
