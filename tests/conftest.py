@@ -13,6 +13,7 @@ from hypothesis import settings
 from bayesdice_ppl import Logs, Policies, TabularPolicy
 from bayesdice_ppl.fitting import flat_settings, prepare_fit
 from bayesdice_ppl.inference import draw, solve
+from tests.worked_cases import read_case
 
 # The same examples in every run: a failure is one of the code and never of the day.
 settings.register_profile("fixed", derandomize=True)
@@ -304,6 +305,25 @@ def drawn(found, solution, key, **changes):
     return draw(found.problem, solution, candidates, key, settings.form, settings.drawing)
 
 
+def few_visits(deltas, pair_of_row, ratio, n):
+    """The small-sample rule, one pair at a time; deltas are the TD errors of the transitions."""
+    groups = {}
+    for delta, pair in zip(deltas, pair_of_row, strict=True):
+        groups.setdefault(int(pair), []).append(delta)
+    scatter = {k: sum((d - sum(g) / len(g)) ** 2 for d in g) for k, g in groups.items()}
+    pool = sum(scatter.values()) / sum(len(g) - 1 for g in groups.values())
+    total = plain = heavy = 0.0
+    for k, group in groups.items():
+        visits = len(group)
+        share = ratio[k] * visits / n
+        s2 = (scatter[k] + 2.0 * pool) / (visits + 1)
+        v = share**2 * s2 / visits
+        total += v
+        plain += share**2 * scatter[k] / visits**2
+        heavy += v**2 / (visits + 1)
+    return max(0.0, total - plain), total**2 / heavy
+
+
 def numpy_tree(tree):
     return jax.tree.map(np.asarray, tree)
 
@@ -320,5 +340,12 @@ def plain():
         prepare=prepared,
         solve=solved,
         draw=drawn,
+        few_visits=few_visits,
         numpy=numpy_tree,
     )
+
+
+@pytest.fixture(scope="session")
+def worked_case():
+    """Name -> one of the worked cases, fitted on first use."""
+    return read_case

@@ -6,8 +6,9 @@ import pytest
 from scipy.stats import t as student_t
 
 import bayesdice_ppl as bd
-from bayesdice_ppl.inference import make_settings, run_pilot
-from bayesdice_ppl.inference.exact import exact_value
+from bayesdice_ppl.fitting import flat_settings
+from bayesdice_ppl.inference import run_pilot
+from bayesdice_ppl.models import linear
 from bayesdice_ppl.moments import build_moments, one_hot_features
 from bayesdice_ppl.simulation import make_world
 from benchmarks.layout import Setting
@@ -56,16 +57,16 @@ def fitted(setting, logs):
     )["constant_data"]
 
 
-def dense_belief(cells, target, active, n_states, settings):
+def dense_belief(cells, target, active, n_states, form):
     """The library's functions in their usual, dense form."""
 
     def believe(cells):
         features = one_hot_features(cells, target, active, n_states)
-        moments = build_moments(cells, features, settings.moments)
-        pilot = run_pilot(cells, moments, settings.moments)
-        value = exact_value(moments, pilot.covariance, cells.n_transitions)
-        ratio = pilot.mean[:-1] * moments.active
-        return value.mean[-1], value.sd, pilot.degrees_of_freedom, ratio
+        moments = build_moments(cells, features, form.moments)
+        ratio = linear().build(cells, moments, form.prior)
+        pilot = run_pilot(cells, ratio, form.moments)
+        value = ratio.value_posterior(pilot.covariance, cells.n_transitions)
+        return value.mean[-1], value.sd, pilot.degrees_of_freedom, pilot.by_pair
 
     with jax.enable_x64(True):
         return jax.tree.map(np.asarray, jax.jit(believe)(cells))
@@ -93,16 +94,16 @@ def candidate_on(cells, probabilities, *, kept_out=0):
 )
 def test_sparse_beliefs_equal_dense_ones(name, episodes, kept_out, heavy, monkeypatch):
     # Thousands of pairs are factored by Cholesky; here that is asked for.
-    monkeypatch.setattr("bayesdice_ppl.inference.gain.WIDE", 0)
+    monkeypatch.setattr("bayesdice_ppl.models.gaussian.WIDE", 0)
     monkeypatch.setattr("benchmarks.sparse._HEAVY", heavy)
     setting = setting_in(make_world(name), episodes, 50)
     (cells,) = play_logs(setting, jax.random.key(2), 1)
     probabilities = setting.target.probabilities
     target, active = candidate_on(cells, probabilities, kept_out=kept_out)
-    settings = make_settings(gamma=setting.gamma, inference="exact")
+    form = flat_settings(gamma=setting.gamma, inference="exact").form
     n_states = len(probabilities)
-    found = believe_sparse(cells, target, active, n_states, settings.moments)
-    mean, sd, df, ratio = dense_belief(cells, target, active, n_states, settings)
+    found = believe_sparse(cells, target, active, n_states, form)
+    mean, sd, df, ratio = dense_belief(cells, target, active, n_states, form)
     np.testing.assert_allclose([found.mean, found.sd, found.df], [mean, sd, df], rtol=1e-8)
     np.testing.assert_allclose(found.pilot, ratio, rtol=1e-8, atol=1e-8)
 
@@ -113,9 +114,9 @@ def test_what_has_no_sparse_form_is_refused():
     target, active = candidate_on(cells, setting.target.probabilities)
     ended = cells._replace(terminated=np.ones_like(cells.terminated))
     for log, gamma in ((ended, 0.95), (cells, 1.0)):
-        settings = make_settings(gamma=gamma, inference="exact")
+        form = flat_settings(gamma=gamma, inference="exact").form
         with pytest.raises(ValueError, match="expected no termination"):
-            believe_sparse(log, target, active, 20, settings.moments)
+            believe_sparse(log, target, active, 20, form)
 
 
 def test_a_judgment_is_what_fit_computes():

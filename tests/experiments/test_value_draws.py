@@ -31,10 +31,10 @@ def test_the_belief_is_that_of_the_fit(world, n_episodes, max_steps, preset):
     trial = deal(Cell(world, 0.5, n_episodes, max_steps, 1), 0, 0)
     known = fitted(trial, preset=preset, draws=50)["constant_data"]
     settings = flat_settings(gamma=trial.gamma, inference="exact", preset=preset)
-    gathered = read_inputs(trial.logs, trial.candidates, settings, trial.rng_key)
-    padded, _ = pad(gathered.cells, gathered.candidates)
+    inputs = read_inputs(trial.logs, trial.candidates, settings)
+    padded, _ = pad(inputs.cells, inputs.candidates)
     assert len(padded.pair_state) % 4 == 0
-    found = value_belief(gathered.cells, gathered.candidates, settings)
+    found = value_belief(inputs.cells, inputs.candidates, settings)
     assert found.mean == pytest.approx(known["guide_mean"].to_numpy(), rel=1e-8)
     assert found.sd == pytest.approx(known["guide_sd"].to_numpy(), rel=1e-7)
     df = known["degrees_of_freedom"].to_numpy()
@@ -72,9 +72,9 @@ def test_the_paper_s_form_draws_independently():
 def test_other_settings_are_refused():
     trial = deal(Cell("bandit", 0.5, 10, 1, 1), 0, 0)
     settings = flat_settings(gamma=0.0, inference="exact", penalty="squared")
-    gathered = read_inputs(trial.logs, trial.candidates, settings, trial.rng_key)
+    inputs = read_inputs(trial.logs, trial.candidates, settings)
     with pytest.raises(bd.errors.SettingsError, match="default settings"):
-        value_belief(gathered.cells, gathered.candidates, settings)
+        value_belief(inputs.cells, inputs.candidates, settings)
 
 
 def test_draws_have_the_moments_of_their_belief():

@@ -8,19 +8,18 @@ import polars as pl
 import pytest
 
 import bayesdice_ppl as bd
-from bayesdice_ppl.inference import make_settings
+from bayesdice_ppl.fitting import flat_settings, read_inputs
+from bayesdice_ppl.fitting.choose_features import _divide
 from bayesdice_ppl.inference.held_out import fit_folds, held_out_losses
 from bayesdice_ppl.moments import MomentSettings
-from bayesdice_ppl.preparation import gather
-from bayesdice_ppl.regularization import _divide
 from tests.linear_world import POLICIES, TRUTH, chain_log
 
 GAMMA = 0.9
 
 
 def gathered(logs, policies, **given):
-    settings = make_settings(gamma=GAMMA, cluster="episode", small_sample=False, **given)
-    return gather(logs, policies, settings), settings
+    settings = flat_settings(gamma=GAMMA, cluster="episode", small_sample=False, **given)
+    return read_inputs(logs, policies, settings), settings
 
 
 def test_the_loss_is_the_u_statistic_of_held_out_residuals(plain):
@@ -76,7 +75,9 @@ def test_a_part_of_the_log_is_fitted_as_a_log_of_its_own(plain):
     found, settings = gathered(logs, policies)
     kept = np.arange(logs.n_episodes) % 3 > 0
     with jax.enable_x64(True):
-        part = fit_folds(found.cells, found.candidates, kept[None], settings.moments)
+        part = fit_folds(
+            found.cells, found.candidates, kept[None], settings.form.moments, settings.prior
+        )
     frame = logs.to_dataframe()
     frame = frame.filter(pl.Series(kept[logs.episode]))
     alone = bd.fit(
@@ -85,7 +86,7 @@ def test_a_part_of_the_log_is_fitted_as_a_log_of_its_own(plain):
         gamma=GAMMA,
         rng_key=jax.random.key(0),
         inference="exact",
-        small_sample=False,
+        constraint=bd.Constraint(small_sample=False),
         draws=2,
     )
     np.testing.assert_allclose(
@@ -110,7 +111,7 @@ def chosen():
         inference="exact",
         draws=50,
         features=[bd.features.polynomial(1), bd.features.polynomial(2)],
-        prior_sd=[0.01, 10.0],
+        prior=[bd.Prior(ratio_sd=0.01), bd.Prior(ratio_sd=10.0)],
     )
 
 
@@ -144,20 +145,25 @@ def test_the_belief_is_the_one_of_the_chosen_settings(chosen):
         inference="exact",
         draws=50,
         features=bd.features.polynomial(degree),
-        prior_sd=10.0,
+        prior=bd.Prior(ratio_sd=10.0),
     )
     np.testing.assert_array_equal(alone["posterior/value"], chosen["posterior/value"])
     distance = np.abs(alone["constant_data/guide_mean"].values - TRUTH)
     assert np.all(distance < 4.5 * alone["constant_data/guide_sd"].values)
 
 
+def priors(*widths):
+    return [bd.Prior(ratio_sd=width) for width in widths]
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"features": []}, "at least one choice"),
-        ({"prior_sd": [1.0, 10.0], "folds": 1}, "at least 2"),
-        ({"prior_sd": [1.0, -1.0]}, "prior_sd"),
-        ({"prior_sd": [1.0, 10.0], "folds": 20}, "episodes"),
+        (lambda: {"features": []}, "features: expected at least one choice"),
+        (lambda: {"prior": []}, "prior: expected at least one choice"),
+        (lambda: {"prior": priors(1.0, 10.0), "numerics": bd.Numerics(folds=1)}, "at least 2"),
+        (lambda: {"prior": priors(1.0, -1.0)}, "prior.ratio_sd"),
+        (lambda: {"prior": priors(1.0, 10.0), "numerics": bd.Numerics(folds=20)}, "episodes"),
     ],
 )
 def test_wrong_lists_are_refused(given, message):
@@ -168,5 +174,5 @@ def test_wrong_lists_are_refused(given, message):
             POLICIES,
             gamma=0.8,
             rng_key=jax.random.key(0),
-            **{"features": bd.features.polynomial(1), **given},
+            **{"features": bd.features.polynomial(1), **given()},
         )

@@ -1,5 +1,7 @@
 """The whole way from logs to a belief, against dense NumPy computations of their own."""
 
+import inspect
+
 import jax
 import numpy as np
 import polars as pl
@@ -7,6 +9,7 @@ import pytest
 
 import bayesdice_ppl as bd
 from bayesdice_ppl.errors import LogsError, PoliciesError, SettingsError
+from bayesdice_ppl.fitting import fit_flat
 
 KEY = jax.random.key(0)
 
@@ -44,7 +47,7 @@ def test_closed_form_is_the_two_step_posterior_of_a_plain_computation(
         gamma=gamma,
         rng_key=KEY,
         inference="exact",
-        small_sample=False,
+        constraint=bd.Constraint(small_sample=False),
         on_termination="restart" if restart else "absorb",
         cluster=cluster,
         draws=100,
@@ -81,7 +84,13 @@ def partly_logged(plain):
         {name: bd.TabularPolicy(table, states, actions) for name, table in tables.items()}
     )
     belief = bd.fit(
-        logs, policies, gamma=0.8, rng_key=KEY, inference="exact", small_sample=False, draws=200
+        logs,
+        policies,
+        gamma=0.8,
+        rng_key=KEY,
+        inference="exact",
+        constraint=bd.Constraint(small_sample=False),
+        draws=200,
     )
     return logs, policies, belief
 
@@ -284,7 +293,10 @@ def test_draws_setting_is_the_number_of_draws(bandit):
 
 def test_small_sample_rule_widens_the_sd_as_the_rule_says(bandit):
     pulls, fit = bandit
-    wide, plain_sd = (fit(small_sample=on)["constant_data/guide_sd"].values for on in (True, False))
+    wide, plain_sd = (
+        fit(constraint=bd.Constraint(small_sample=on))["constant_data/guide_sd"].values
+        for on in (True, False)
+    )
     n = len(pulls)
     groups = [np.array([r for a, r in pulls if a == arm]) for arm in (0, 1)]
     scatter = np.array([g.var() * len(g) for g in groups])
@@ -454,7 +466,7 @@ def test_priors_past_double_precision_are_refused(plain):
             gamma=0.9,
             rng_key=jax.random.key(0),
             inference="exact",
-            prior_sd=1e300,
+            prior=bd.Prior(ratio_sd=1e300),
         )
 
 
@@ -472,8 +484,80 @@ def test_svi_that_did_not_converge_says_so(plain):
         policies,
         gamma=0.9,
         rng_key=jax.random.key(0),
-        svi=bd.inference.SviSettings(windows=2, steps=20),
+        inference=bd.inference.Svi(windows=2, steps=20),
     )
     choice = bd.select(belief, bd.scores.regret(k=1))
     assert not choice.recommended
     assert "not converged" in " ".join(choice.reasons)
+
+
+def test_flat_settings_give_the_very_same_belief(bandit):
+    """The command line and a stored belief have all settings on one level of names."""
+    pulls, fit = bandit
+    grouped = fit(
+        prior=bd.Prior(ratio_sd=3.0),
+        constraint=bd.Constraint(xi=0.9, small_sample=False),
+        draws=100,
+    )
+    arms, rewards = zip(*pulls, strict=True)
+    frame = pl.DataFrame({"state": [0] * len(arms), "action": arms, "reward": rewards})
+    flat = fit_flat(
+        bd.Logs.from_dataframe(frame, actions=[0, 1]),
+        bd.Policies({name: bd.TabularPolicy(table) for name, table in TABLES.items()}),
+        gamma=0.0,
+        rng_key=KEY,
+        inference="exact",
+        prior_sd=3.0,
+        xi=0.9,
+        small_sample=False,
+        draws=100,
+    )
+    np.testing.assert_array_equal(flat["posterior/value"], grouped["posterior/value"])
+    assert flat.attrs["settings"] == grouped.attrs["settings"]
+
+
+MOVED = {
+    "prior_sd": "prior=bd.Prior(ratio_sd=...)",
+    "value_prior_sd": "prior=bd.Prior(value_sd=...)",
+    "penalty": "constraint=bd.Constraint(penalty=...)",
+    "surrogate": "constraint=bd.Constraint(surrogate=...)",
+    "lam": "constraint=bd.Constraint(lam=...)",
+    "epsilon": "constraint=bd.Constraint(epsilon=...)",
+    "xi": "constraint=bd.Constraint(xi=...)",
+    "value_constraint": "constraint=bd.Constraint(value_constraint=...)",
+    "small_sample": "constraint=bd.Constraint(small_sample=...)",
+    "normalization": "constraint=bd.Constraint(normalization=...)",
+    "inner": "constraint=bd.Constraint(inner=...)",
+    "action_draws": "numerics=bd.Numerics(action_draws=...)",
+    "folds": "numerics=bd.Numerics(folds=...)",
+    "link": "model=bd.models.linear(link=...)",
+    "svi": "inference=bd.inference.Svi(...)",
+    "nuts": "inference=bd.inference.Nuts(...)",
+}
+
+
+@pytest.mark.parametrize("function", ["fit", "prepare"])
+@pytest.mark.parametrize("name", MOVED)
+def test_a_setting_that_has_moved_is_refused_with_its_new_place(plain, function, name):
+    logs, policies = plain.bandit([(0, 1.0), (1, 0.0)]), {"p": bd.TabularPolicy([[0.5, 0.5]])}
+    with pytest.raises(SettingsError) as caught:
+        getattr(bd, function)(logs, policies, gamma=0.0, rng_key=KEY, **{name: None})
+    place = MOVED[name]
+    expected = f"{name}: this setting has moved; write {function}(..., {place})."
+    assert str(caught.value) == expected
+    # The place is one that exists.
+    group, call = place.split("=", 1)
+    kind = call.removeprefix("bd.").split("(")[0]
+    found = bd
+    for part in kind.split("."):
+        found = getattr(found, part)
+    assert group in inspect.signature(bd.fit).parameters
+    field = call.split("(", 1)[1].removesuffix("=...)")
+    assert field in inspect.signature(found).parameters or field == "...)"
+
+
+def test_what_never_was_a_setting_is_refused_as_python_does(plain):
+    logs, policies = plain.bandit([(0, 1.0), (1, 0.0)]), {"p": bd.TabularPolicy([[0.5, 0.5]])}
+    for function in (bd.fit, bd.prepare):
+        with pytest.raises(TypeError, match="unexpected keyword argument 'lambda_'"):
+            function(logs, policies, gamma=0.0, rng_key=KEY, lambda_=3.0)

@@ -14,10 +14,11 @@ import pytest
 from scipy.stats import t as student_t
 
 import bayesdice_ppl as bd
+from bayesdice_ppl.constraint import small_sample_covariance
 from bayesdice_ppl.errors import PoliciesError, SettingsError
-from bayesdice_ppl.inference import NutsSettings, make_settings, one_model_posterior, solve
-from bayesdice_ppl.inference.copula import influence_covariance, small_sample_covariance
-from bayesdice_ppl.preparation import prepare, prepare_fit
+from bayesdice_ppl.fitting import fit_flat
+from bayesdice_ppl.inference import Nuts, one_model_posterior
+from bayesdice_ppl.inference.copula import influence_covariance
 
 KEY = jax.random.key(0)
 FLAT = {"prior_sd": 1e3, "value_prior_sd": 1e3}
@@ -44,17 +45,21 @@ def collapsed(logs):
     }
 
 
-def fitted(logs, policies, **options):
-    """Mean, sd and degrees of freedom of the last policy's value, in closed form."""
-    made = prepare_fit(logs, policies, make_settings(inference="exact", **options))
-    posterior = solve(made.problem, KEY, made.settings).posterior
-    sd = np.sqrt(np.sum(posterior.factor[-1, -1] ** 2))
-    return posterior.mean[-1, -1], sd, float(made.problem.pilots.degrees_of_freedom[-1])
+@pytest.fixture(scope="module")
+def fitted(plain):
+    def fit(logs, policies, **options):
+        """Mean, sd and degrees of freedom of the last policy's value, in closed form."""
+        made = plain.prepare(logs, policies, inference="exact", **options)
+        posterior = plain.solve(made, KEY).posterior
+        sd = np.sqrt(np.sum(posterior.factor[-1, -1] ** 2))
+        return posterior.mean[-1, -1], sd, float(made.problem.pilots.degrees_of_freedom[-1])
+
+    return fit
 
 
 def belief_of(logs, policies, **options):
     options = {"inference": "exact", "draws": 400, "rng_key": KEY, "include_logged": True} | options
-    return bd.fit(logs, policies, **options)
+    return fit_flat(logs, policies, **options)
 
 
 def constant(belief, name):
@@ -72,7 +77,7 @@ def candidates(plain):
 
 
 @pytest.mark.parametrize("options", CASES, ids=str)
-def test_it_is_the_state_chain_of_the_log(log, candidates, options):
+def test_it_is_the_state_chain_of_the_log(fitted, log, candidates, options):
     options = options | FLAT
     mean, sd, df = fitted(log, candidates, include_logged=True, **options)
     expected_mean, expected_sd, expected_df = fitted(*collapsed(log), **options)
@@ -81,7 +86,7 @@ def test_it_is_the_state_chain_of_the_log(log, candidates, options):
     assert df == pytest.approx(expected_df, rel=1e-5)
 
 
-def test_taken_for_known_it_would_be_another_belief(log):
+def test_taken_for_known_it_would_be_another_belief(fitted, log):
     """The frequencies as a candidate: the same value, without the noise of the actions."""
     frame = log.to_dataframe().with_columns(pl.col("reward") + 3.0 * pl.col("action"))
     spread = bd.Logs.from_dataframe(frame)
@@ -110,7 +115,7 @@ PAY = np.array([[0.1, 0.5, 0.9], [0.8, 0.2, 0.5]])
 PULL = np.array([[0.5, 0.3, 0.2], [0.2, 0.4, 0.4]])
 
 
-def test_of_a_bandit_it_is_the_mean_reward_with_its_standard_error():
+def test_of_a_bandit_it_is_the_mean_reward_with_its_standard_error(fitted):
     logs = rounds(1, 80, PAY, PULL)
     policies = {"known": bd.TabularPolicy(PULL)}
     mean, sd, _ = fitted(logs, policies, gamma=0.0, include_logged=True, small_sample=False, **FLAT)
@@ -144,7 +149,9 @@ def test_its_correlation_with_the_behavior_is_that_of_the_influences_by_hand():
 
 @pytest.mark.parametrize("cluster", ["transition", "episode"])
 @pytest.mark.parametrize("gamma", [0.9, 1.0])
-def test_the_joint_belief_is_that_of_one_model_of_all_policies(log, candidates, gamma, cluster):
+def test_the_joint_belief_is_that_of_one_model_of_all_policies(
+    plain, log, candidates, gamma, cluster
+):
     options = {
         "gamma": gamma,
         "cluster": cluster,
@@ -153,7 +160,7 @@ def test_the_joint_belief_is_that_of_one_model_of_all_policies(log, candidates, 
         "include_logged": True,
         **FLAT,
     }
-    whole = one_model_posterior(prepare(log, candidates, **options).problem)
+    whole = one_model_posterior(plain.prepare(log, candidates, **options).problem)
     belief = belief_of(log, candidates, **options)
     np.testing.assert_allclose(constant(belief, "correlation"), whole.correlation, atol=1e-5)
 
@@ -165,13 +172,14 @@ def test_what_few_visits_hide_joins_to_a_covariance(plain, seed):
         plain.policies(seed, 2, n_actions=3),
     )
     options = {"gamma": 0.9, "inference": "exact", "include_logged": True}
-    with_rule = prepare(logs, policies, **options).problem
-    without = prepare(logs, policies, small_sample=False, **options).problem
+    with_rule = plain.prepare(logs, policies, **options).problem
+    without = plain.prepare(logs, policies, small_sample=False, **options).problem
     with jax.enable_x64(True):
-        added = np.asarray(small_sample_covariance(with_rule.cells, with_rule.pilots))
-        whole = np.asarray(
-            influence_covariance(with_rule.cells, with_rule.pilots, small_sample=True)
+        cells, pilots = with_rule.cells, with_rule.pilots
+        added = np.asarray(
+            small_sample_covariance(cells, pilots.by_pair, pilots.error, pilots.unit)
         )
+        whole = np.asarray(influence_covariance(cells, pilots, small_sample=True))
     n = float(with_rule.cells.n_transitions)
     sigmas = (np.asarray(problem.pilots.covariance)[:, -1, -1] for problem in (with_rule, without))
     expected = np.subtract(*sigmas) / n
@@ -180,7 +188,7 @@ def test_what_few_visits_hide_joins_to_a_covariance(plain, seed):
     assert np.linalg.eigvalsh(whole)[0] > -1e-12 * np.trace(whole)
 
 
-def test_coverage_over_repeated_logs_holds_and_would_not_for_known_frequencies():
+def test_coverage_over_repeated_logs_holds_and_would_not_for_known_frequencies(plain):
     """400 three-armed bandits of 60 rounds, whose arms differ more than rewards vary."""
     pay, pull = PAY[:1], PULL[:1]
     truth = float((pay * pull).sum())
@@ -189,12 +197,9 @@ def test_coverage_over_repeated_logs_holds_and_would_not_for_known_frequencies()
         logs = rounds(seed, 60, pay, pull)
         counts = np.bincount(logs.action, minlength=3)
         assert counts.min() > 0
-        made = prepare_fit(
-            logs,
-            {"known": bd.TabularPolicy(counts[None] / 60)},
-            make_settings(gamma=0.0, inference="exact", include_logged=True),
-        )
-        posterior = solve(made.problem, KEY, made.settings).posterior
+        known = {"known": bd.TabularPolicy(counts[None] / 60)}
+        made = plain.prepare(logs, known, gamma=0.0, inference="exact", include_logged=True)
+        posterior = plain.solve(made, KEY).posterior
         sd = np.sqrt(np.sum(posterior.factor[:, -1] ** 2, axis=-1))
         df = np.asarray(made.problem.pilots.degrees_of_freedom)
         off.append(student_t.cdf((truth - posterior.mean[:, -1]) / sd, df))
@@ -220,8 +225,8 @@ def test_svi_agrees_with_the_closed_form(log, candidates, gamma):
 @pytest.mark.slow
 def test_nuts_agrees_with_the_closed_form(log, candidates):
     exact = belief_of(log, candidates, gamma=0.9)
-    sampler = {"nuts": NutsSettings(chains=2, warmup=500), "draws": 2000}
-    nuts = belief_of(log, candidates, gamma=0.9, inference="nuts", **sampler)
+    sampler = {"inference": Nuts(chains=2, warmup=500), "draws": 2000}
+    nuts = belief_of(log, candidates, gamma=0.9, **sampler)
     ess, sd = constant(nuts, "effective_draws"), constant(exact, "guide_sd")
     assert ess.min() > 100.0
     off = constant(nuts, "guide_mean") - constant(exact, "guide_mean")
@@ -251,7 +256,7 @@ def test_several_statistics_are_in_one_belief_of_all_policies(log, candidates):
     assert np.corrcoef(both[0][:, -1], both[1][:, -1])[0, 1] > 0.3
 
 
-def test_rows_that_are_left_out_are_not_counted(log, candidates):
+def test_rows_that_are_left_out_are_not_counted(fitted, log, candidates):
     frame = log.to_dataframe().drop("next_state")
     part = bd.Logs.from_dataframe(frame)
     mean, sd, _ = fitted(part, candidates, gamma=0.9, include_logged=True, **FLAT)
@@ -317,9 +322,10 @@ def test_it_may_be_independent_of_the_candidates(log, candidates, options):
 
 
 def test_the_prior_is_chosen_for_the_candidates_alone(log, candidates):
-    choice = {"gamma": 0.9, "prior_sd": [1.0, 10.0]}
+    choice = {"gamma": 0.9, "rng_key": KEY, "prior": [bd.Prior(1.0), bd.Prior(10.0)]}
+    choice |= {"inference": "exact", "draws": 400}
     tables = [
-        belief_of(log, candidates, include_logged=include, **choice).attrs["regularization"]
+        bd.fit(log, candidates, include_logged=include, **choice).attrs["regularization"]
         for include in (False, True)
     ]
     assert tables[0] == tables[1]
@@ -348,7 +354,7 @@ def test_features_and_vectors_are_refused_with_what_to_do(log, candidates):
     features = bd.features.polynomial(1)
     for given in (features, [bd.features.one_hot(), features]):
         with pytest.raises(SettingsError, match=r"polynomial.*as a candidate instead"):
-            belief_of(log, candidates, gamma=0.9, features=given)
+            bd.fit(log, candidates, gamma=0.9, rng_key=KEY, features=given, include_logged=True)
     frame = log.to_dataframe()
     vectors = bd.Logs.from_dataframe(
         frame.with_columns(obs_0=pl.col("state") * 1.0, next_obs_0=pl.col("next_state") * 1.0).drop(

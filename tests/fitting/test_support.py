@@ -13,7 +13,7 @@ from tests.linear_world import chain_log, chain_value, gaussian
 
 KEY = jax.random.key(0)
 # Priors so wide that the fitted ratio is that of the model of the log.
-FLAT = {"prior_sd": 1e4, "value_prior_sd": 1e4, "inference": "exact", "draws": 50}
+FLAT = {"prior": bd.Prior(1e4, 1e4), "inference": "exact", "draws": 50}
 
 
 def walk(seed, *, terminate=0.0, dead_start=False, n_episodes=60):
@@ -224,9 +224,8 @@ def test_a_candidate_past_the_logged_actions_has_a_ratio_that_turns_negative(ter
 def test_a_positive_link_is_told_of_its_pilot():
     candidates = {"far": gaussian(0.2, 3.0, 0.3)}
     logs = chain_log(2, n_episodes=20, n_steps=10)
-    belief = bd.fit(
-        logs, candidates, gamma=0.8, rng_key=jax.random.key(1), link="softplus", draws=50
-    )
+    model = bd.models.linear(link="softplus")
+    belief = bd.fit(logs, candidates, gamma=0.8, rng_key=jax.random.key(1), model=model, draws=50)
     # The link keeps ratios positive, and the value misses what it is worth all the same.
     value = belief["posterior/value"].sel(policy="far")
     assert abs(float(value.mean()) - chain_value(0.2, 3.0, 0.3, 0.8)) > 5.0 * float(value.std())

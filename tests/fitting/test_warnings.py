@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 import bayesdice_ppl as bd
-from bayesdice_ppl.fit_warnings import moved_shift
+from bayesdice_ppl.fitting.warnings import moved_shift
 
 
 def test_moved_probability_is_held_against_the_width_of_the_belief():

@@ -8,9 +8,7 @@ import pytest
 from scipy.stats import chi2
 
 from bayesdice_ppl import surrogates
-from bayesdice_ppl.inference import draw, make_settings, solve
 from bayesdice_ppl.inference.achieved import MOST_ROWS, closed_form_bounds
-from bayesdice_ppl.preparation import prepare_fit
 
 DRAWS = 20_000
 EXACT = {"inference": "exact"}
@@ -33,10 +31,16 @@ SURROGATES = (
 
 
 def solved(plain, options):
-    settings = make_settings(**{"gamma": 0.9, "small_sample": False, "draws": DRAWS, **options})
-    prepared = prepare_fit(plain.log(41, rewards="continuous"), plain.policies(42, 2), settings)
-    solution = solve(prepared.problem, jax.random.key(0), settings)
-    return prepared, solution, settings
+    options = {"gamma": 0.9, "small_sample": False, "draws": DRAWS, **options}
+    logs, policies = plain.log(41, rewards="continuous"), plain.policies(42, 2)
+    prepared = plain.prepare(logs, policies, **options)
+    return prepared, plain.solve(prepared, jax.random.key(0))
+
+
+def bounds(prepared, solution, surrogate=None):
+    """The closed form of the surrogate that was fitted, or of another."""
+    chosen = prepared.inputs.settings.constraint.surrogate if surrogate is None else surrogate
+    return closed_form_bounds(prepared.problem, solution, chosen, linear=True)
 
 
 def cost_at(surrogate, excess, level):
@@ -50,10 +54,10 @@ def cost_at(surrogate, excess, level):
 
 @pytest.mark.parametrize("options", CASES.values(), ids=CASES)
 def test_closed_forms_agree_with_draws(plain, options):
-    prepared, solution, settings = solved(plain, options)
+    prepared, solution = solved(plain, options)
     problem = prepared.problem
-    drawn = draw(problem, solution, prepared.candidates, jax.random.key(1), settings)
-    found = closed_form_bounds(problem, solution, settings)
+    drawn = plain.draw(prepared, solution, jax.random.key(1))
+    found = bounds(prepared, solution)
     for j, price in enumerate(problem.prices):
         loss, probability = drawn.loss[:, j], found.probability[j]
         error = math.sqrt(probability * (1.0 - probability) / DRAWS)
@@ -61,7 +65,7 @@ def test_closed_forms_agree_with_draws(plain, options):
         assert abs(loss.mean() - found.expected_loss[j]) < 5 * loss.std() / math.sqrt(DRAWS)
     # Whatever q was fitted for, every surrogate bounds something of it.
     for surrogate in SURROGATES:
-        found = closed_form_bounds(problem, solution, settings._replace(surrogate=surrogate))
+        found = bounds(prepared, solution, surrogate)
         for j, price in enumerate(problem.prices):
             excess, bound = drawn.loss[:, j] / price.epsilon, found.bound[j]
             if bound == 1.0:
@@ -74,13 +78,12 @@ def test_closed_forms_agree_with_draws(plain, options):
 
 
 def test_levels_are_given_or_best_or_none(plain):
-    prepared, solution, settings = solved(plain, EXACT)
+    prepared, solution = solved(plain, EXACT)
     problem = prepared.problem
     best = {}
     for surrogate in (surrogates.markov(), surrogates.cvar(), surrogates.bernstein()):
-        chosen = settings._replace(surrogate=surrogate)
-        best[surrogate.name] = closed_form_bounds(problem, solution, chosen)
-    cdf = closed_form_bounds(problem, solution, settings._replace(surrogate=surrogates.cdf()))
+        best[surrogate.name] = bounds(prepared, solution, surrogate)
+    cdf = bounds(prepared, solution, surrogates.cdf())
     assert np.isnan(best["markov"].level).all()
     assert np.isnan(cdf.level).all()
     epsilon = np.array([price.epsilon for price in problem.prices])
@@ -90,17 +93,17 @@ def test_levels_are_given_or_best_or_none(plain):
     assert np.all(best["cvar"].bound < best["bernstein"].bound)
     for shift in (0.97, 1.03):
         for name, make in (("cvar", surrogates.cvar), ("bernstein", surrogates.bernstein)):
-            given = closed_form_bounds(problem, solution, settings._replace(surrogate=make(0.4)))
+            given = bounds(prepared, solution, make(0.4))
             assert np.all(given.level == 0.4)
-            moved = settings._replace(surrogate=make(shift * float(best[name].level[0])))
-            assert closed_form_bounds(problem, solution, moved).bound[0] > best[name].bound[0]
+            moved = make(shift * float(best[name].level[0]))
+            assert bounds(prepared, solution, moved).bound[0] > best[name].bound[0]
 
 
 def test_under_a_flat_prior_the_loss_is_half_a_chi_square(plain):
     options = {**EXACT, "prior_sd": 1e4, "value_prior_sd": 1e4, "xi": 0.9}
-    prepared, solution, settings = solved(plain, options)
+    prepared, solution = solved(plain, options)
     problem = prepared.problem
-    found = closed_form_bounds(problem, solution, settings)
+    found = bounds(prepared, solution)
     n = float(problem.cells.n_transitions)
     np.testing.assert_allclose(found.probability, 0.9, atol=1e-4)
     epsilon = np.array([price.epsilon for price in problem.prices])
@@ -110,14 +113,14 @@ def test_under_a_flat_prior_the_loss_is_half_a_chi_square(plain):
 
 
 def test_no_closed_form_is_no_answer(plain):
-    prepared, solution, settings = solved(plain, EXACT)
-    problem = prepared.problem
-    assert closed_form_bounds(problem, solution, settings) is not None
-    for options in ({"penalty": "huber(0.1)"}, {"link": "softplus"}):
-        other = make_settings(gamma=0.9, **options)
-        assert closed_form_bounds(problem, solution, other) is None
+    prepared, solution = solved(plain, EXACT)
+    problem, markov = prepared.problem, surrogates.markov()
+    assert bounds(prepared, solution) is not None
+    assert closed_form_bounds(problem, solution, markov, linear=False) is None
+    logs, policies = plain.log(41, rewards="continuous"), plain.policies(42, 2)
+    huber = plain.prepare(logs, policies, gamma=0.9, penalty="huber(0.1)")
+    assert bounds(huber, solution) is None
     sampled = solution._replace(sampled=np.zeros((2, 1, 10, solution.posterior.mean.shape[1])))
-    assert closed_form_bounds(problem, sampled, settings) is None
-    matrix = np.zeros((2, MOST_ROWS + 1, solution.posterior.mean.shape[1]))
-    many = problem._replace(moments=problem.moments._replace(matrix=matrix))
-    assert closed_form_bounds(many, solution, settings) is None
+    assert bounds(prepared, sampled) is None
+    pilots = problem.pilots._replace(slope=np.zeros((2, MOST_ROWS + 1)))
+    assert bounds(prepared._replace(problem=problem._replace(pilots=pilots)), solution) is None

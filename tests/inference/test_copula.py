@@ -8,15 +8,15 @@ from hypothesis import strategies as st
 
 import bayesdice_ppl as bd
 from bayesdice_ppl import envs
+from bayesdice_ppl.constraint import small_sample_covariance, small_sample_rule
 from bayesdice_ppl.features import logged_pairs
 from bayesdice_ppl.inference.copula import (
     correlation_matrix,
     influence_covariance,
     joint_ranks,
     reorder,
-    small_sample_covariance,
 )
-from bayesdice_ppl.inference.pilot import Pilot, small_sample_rule
+from bayesdice_ppl.inference.pilot import Pilot
 from bayesdice_ppl.moments import count_cells, pad_cells, transformed_rewards, with_rewards
 
 N = 3
@@ -25,10 +25,12 @@ N = 3
 def made_up_pilots(cells, n_starts, seed):
     rng = np.random.default_rng(seed)
     empty = np.zeros(N)
+    by_pair = rng.gamma(2.0, 0.5, (N, len(cells.pair_state)))
     return Pilot(
-        mean=empty,
+        by_pair=by_pair,
+        value=empty,
         covariance=empty,
-        ratio=rng.gamma(2.0, 0.5, (N, len(cells.pair_state)))[:, cells.pair],
+        ratio=by_pair[:, cells.pair],
         error=rng.normal(size=(N, len(cells.pair))),
         start_value=rng.normal(size=(N, n_starts)),
         start_weight=rng.uniform(0.1, 1.0, N),
@@ -136,7 +138,9 @@ def test_what_few_visits_hide_equals_loops_and_the_pilots_term(plain, log, by_ep
     rewards = transformed(logs, cells, cell_of_row) if own_rewards else None
     by_row = np.stack([logs.reward] * N) if rewards is None else rewards.by_row
     with jax.enable_x64(True):
-        found = np.asarray(small_sample_covariance(cells, pilots, rewards))
+        found = np.asarray(
+            small_sample_covariance(cells, pilots.by_pair, pilots.error, rewards=rewards)
+        )
         on, off = (
             influence_covariance(
                 cells, pilots, rewards, by_episode=by_episode, small_sample=small_sample
@@ -148,9 +152,8 @@ def test_what_few_visits_hide_equals_loops_and_the_pilots_term(plain, log, by_ep
             own = None
             if rewards is not None:
                 own = rewards._replace(total=rewards.total[j], square=rewards.square[j])
-            weights = np.zeros(len(cells.pair_state))
-            weights[cells.pair] = pilots.ratio[j]
-            extra, _ = small_sample_rule(with_rewards(cells, own), weights, pilots.error[j])
+            counted_own = with_rewards(cells, own)
+            extra, _ = small_sample_rule(counted_own, pilots.by_pair[j], pilots.error[j])
             of_pilots.append(float(extra))
     deltas = pilots.error[:, cell_of_row] + by_row
     shrunk, seen = hidden_by_loops(deltas, pair_of_row, pilots.ratio[:, cell_of_row], by_row)
@@ -168,9 +171,9 @@ def test_where_the_rule_would_narrow_a_value_it_leaves_it_and_stretches_its_prod
     empty = np.zeros((N, len(cells.pair)))
     pilots = made_up_pilots(cells, 1, 1)._replace(error=empty)
     table = np.array([[21.0, 0.0], [21.0, 0.0], [0.001, 1.0]])
-    pilots = pilots._replace(ratio=table[:, cells.pair], start_weight=np.zeros(N))
+    pilots = pilots._replace(by_pair=table, ratio=table[:, cells.pair], start_weight=np.zeros(N))
     with jax.enable_x64(True):
-        found = np.asarray(small_sample_covariance(cells, pilots))
+        found = np.asarray(small_sample_covariance(cells, pilots.by_pair, pilots.error))
         whole = np.asarray(influence_covariance(cells, pilots, small_sample=True))
     by_row = np.stack([logs.reward] * N)
     shrunk, seen = hidden_by_loops(by_row, pair_of_row, pilots.ratio[:, cell_of_row], by_row)
@@ -190,11 +193,10 @@ def test_with_what_few_visits_hide_it_is_still_a_covariance(plain, seed):
     pilots = made_up_pilots(cells, len(cells.initial_state), seed)
     # Sparse ratios, so that some values rest on a pair or two.
     rng = np.random.default_rng(seed)
-    ratio = rng.gamma(0.1, 10.0, (N, len(cells.pair_state)))[:, cells.pair]
+    by_pair = rng.gamma(0.1, 10.0, (N, len(cells.pair_state)))
+    pilots = pilots._replace(by_pair=by_pair, ratio=by_pair[:, cells.pair])
     with jax.enable_x64(True):
-        whole = np.asarray(
-            influence_covariance(cells, pilots._replace(ratio=ratio), small_sample=True)
-        )
+        whole = np.asarray(influence_covariance(cells, pilots, small_sample=True))
     unit = whole / np.sqrt(np.outer(np.diagonal(whole), np.diagonal(whole)))
     assert np.linalg.eigvalsh(unit)[0] > -1e-10
 

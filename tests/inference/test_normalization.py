@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 
 import bayesdice_ppl as bd
-from bayesdice_ppl.inference import Normalization
+from bayesdice_ppl.constraint import Normalization
+from bayesdice_ppl.fitting import fit_flat
 from bayesdice_ppl.simulation import make_world
 
 KEY = jax.random.key(3)
@@ -16,7 +17,7 @@ OWN = Normalization(lam=0.5, epsilon=0.002)
 
 def fitted(gamma=1.0, **given):
     given = {"inference": "exact", "draws": 2000, "small_sample": False, **given}
-    return bd.fit(LOGS, WORLD.candidates, gamma=gamma, rng_key=KEY, **given)
+    return fit_flat(LOGS, WORLD.candidates, gamma=gamma, rng_key=KEY, **given)
 
 
 def mass(belief):
@@ -27,18 +28,18 @@ def mass(belief):
 
 @pytest.mark.parametrize("gamma", [0.9, 1.0])
 @pytest.mark.parametrize("penalty", ["mahalanobis", "squared"])
-def test_the_closed_form_is_the_sum_of_two_quadratic_forms(gamma, penalty):
+def test_the_closed_form_is_the_sum_of_two_quadratic_forms(plain, gamma, penalty):
     choices = {"penalty": penalty, "normalization": OWN, "inference": "exact"}
     if penalty == "mahalanobis":
         choices["small_sample"] = False
-    prepared = bd.prepare(LOGS, WORLD.candidates, gamma=gamma, **choices)
-    known = bd.fit(LOGS, WORLD.candidates, gamma=gamma, rng_key=KEY, draws=2, **choices)
+    prepared = plain.prepare(LOGS, WORLD.candidates, gamma=gamma, **choices)
+    known = fit_flat(LOGS, WORLD.candidates, gamma=gamma, rng_key=KEY, draws=2, **choices)
     n = LOGS.n_transitions
     for j in range(2):
-        moments, _, _ = prepared.problem.of(j)
+        ratio, _, _ = prepared.problem.of(j)
         sigma = np.asarray(prepared.problem.pilots.covariance[j])
         rows = [i for i in range(len(sigma)) if i != len(sigma) - 2]
-        matrix, offset = np.asarray(moments.matrix), np.asarray(moments.offset)
+        matrix, offset = np.asarray(ratio.matrix), np.asarray(ratio.moments.offset)
         if penalty == "mahalanobis":
             main = np.linalg.pinv(sigma[np.ix_(rows, rows)], rcond=1e-11, hermitian=True)
             spread = sigma[-2, -2]
@@ -46,8 +47,8 @@ def test_the_closed_form_is_the_sum_of_two_quadratic_forms(gamma, penalty):
         else:
             main, spread = np.eye(len(rows)), 1.0
         price = n
-        precision = np.diag(1.0 / np.asarray(moments.prior_scale) ** 2)
-        linear = precision @ np.asarray(moments.prior_mean)
+        precision = np.diag(1.0 / np.asarray(ratio.prior_scale) ** 2)
+        linear = precision @ np.asarray(ratio.prior_mean)
         precision = precision + price * matrix[rows].T @ main @ matrix[rows]
         linear = linear - price * matrix[rows].T @ main @ offset[rows]
         own = OWN.lam / OWN.epsilon / spread
@@ -105,11 +106,11 @@ def test_all_engines_find_the_same():
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ("yes", "expected True"),
-        (Normalization(lam=-1.0), "normalization.lam"),
-        (Normalization(xi=1.0), "normalization.xi"),
+        (lambda: "yes", "expected True"),
+        (lambda: Normalization(lam=-1.0), "normalization.lam"),
+        (lambda: Normalization(xi=1.0), "normalization.xi"),
     ],
 )
 def test_wrong_choices_are_refused(given, message):
     with pytest.raises(bd.errors.SettingsError, match=message):
-        fitted(normalization=given)
+        fitted(normalization=given())

@@ -8,8 +8,8 @@ from numpyro.diagnostics import effective_sample_size
 import bayesdice_ppl as bd
 from bayesdice_ppl import penalties, surrogates
 from bayesdice_ppl.errors import SettingsError
-from bayesdice_ppl.inference import NutsSettings, make_settings, solve
-from bayesdice_ppl.inference import prepare as prepare_problem
+from bayesdice_ppl.fitting import flat_settings
+from bayesdice_ppl.inference import Nuts
 from bayesdice_ppl.simulation import make_world
 
 KEY = jax.random.key(3)
@@ -22,12 +22,9 @@ def small_world(name="garnet"):
     return logs, world.candidates
 
 
-def solved(name, inference, gamma=0.9, **given):
-    logs, candidates = small_world(name)
-    settings = make_settings(gamma=gamma, inference=inference, **given)
-    prepared = bd.prepare(logs, candidates, gamma=gamma, inference=inference, **given)
-    problem = prepare_problem(prepared.cells, prepared.candidates, settings)
-    return solve(problem, KEY, settings)
+def solved(plain, name, inference, gamma=0.9, **given):
+    prepared = plain.prepare(*small_world(name), gamma=gamma, inference=inference, **given)
+    return plain.solve(prepared, KEY)
 
 
 def sd_of(solution):
@@ -46,9 +43,9 @@ def sd_of(solution):
     ],
     ids=["garnet", "average", "paper", "no_value_constraint", "bandit"],
 )
-def test_nuts_agrees_with_the_closed_form(name, gamma, given):
-    sampled = solved(name, "nuts", gamma, **given)
-    exact = solved(name, "exact", gamma, **given)
+def test_nuts_agrees_with_the_closed_form(plain, name, gamma, given):
+    sampled = solved(plain, name, "nuts", gamma, **given)
+    exact = solved(plain, name, "exact", gamma, **given)
     mean = np.asarray(exact.posterior.mean)
     sd = np.sqrt(np.sum(np.asarray(exact.posterior.factor) ** 2, axis=-1))
     draws = sampled.sampled
@@ -78,18 +75,19 @@ FORMS = {
     # A tighter bound makes tails that no Gaussian has: 5 % at 0.03, 7 % at 0.01.
     "huber": {"penalty": penalties.huber(0.05)},
     "power": {"penalty": penalties.power(1.5)},
-    "softplus": {"link": "softplus", "nuts": NutsSettings(target_accept=0.97)},
+    "softplus": {"link": "softplus"},
     "cvar": {"surrogate": surrogates.cvar(0.3)},
     "bernstein": {"surrogate": surrogates.bernstein(1.0)},
 }
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("given", FORMS.values(), ids=FORMS)
-def test_svi_is_within_five_percent_of_nuts(given):
+@pytest.mark.parametrize("form", FORMS)
+def test_svi_is_within_five_percent_of_nuts(plain, form):
+    engine = Nuts(target_accept=0.97) if form == "softplus" else Nuts()
     # Of 4,000 draws the judge's own sd has an error of 1.5 %; of these 0.5 %.
-    judge = solved("garnet", "nuts", draws=32_000, **given)
-    found = solved("garnet", "svi", **given)
+    judge = solved(plain, "garnet", engine, draws=32_000, **FORMS[form])
+    found = solved(plain, "garnet", "svi", **FORMS[form])
     assert judge.diverging.max() < 0.01
     np.testing.assert_allclose(sd_of(found), sd_of(judge), rtol=0.05)
     off = (np.asarray(found.posterior.mean) - np.asarray(judge.posterior.mean))[:, -1]
@@ -98,7 +96,7 @@ def test_svi_is_within_five_percent_of_nuts(given):
 
 def test_a_softplus_ratio_is_never_negative():
     logs, candidates = small_world()
-    belief = bd.fit(logs, candidates, gamma=0.9, rng_key=KEY, link="softplus")
+    belief = bd.fit(logs, candidates, gamma=0.9, rng_key=KEY, model=bd.models.linear("softplus"))
     assert belief["posterior/weights"].values.min() >= 0.0
     plain = bd.fit(logs, candidates, gamma=0.9, rng_key=KEY, inference="exact")
     assert plain["posterior/weights"].values.min() < 0.0
@@ -110,9 +108,8 @@ def test_a_softplus_ratio_is_never_negative():
 def test_a_belief_from_nuts_has_its_chains_and_says_how_they_mixed():
     logs, candidates = small_world()
     belief = bd.fit(
-        logs, candidates, gamma=0.9, rng_key=KEY, inference="nuts", draws=800,
-        nuts=NutsSettings(chains=2, warmup=300),
-    )  # fmt: skip
+        logs, candidates, gamma=0.9, rng_key=KEY, inference=Nuts(chains=2, warmup=300), draws=800
+    )
     assert belief["posterior/value"].shape == (2, 400, 2)
     assert belief["posterior/weights"].dims[:2] == ("chain", "draw")
     known = belief["constant_data"]
@@ -121,34 +118,32 @@ def test_a_belief_from_nuts_has_its_chains_and_says_how_they_mixed():
     choice = bd.select(belief, bd.scores.regret(1))
     assert set(choice.order) == set(candidates)
     same = bd.fit(
-        logs, candidates, gamma=0.9, rng_key=KEY, inference="nuts", draws=800,
-        nuts=NutsSettings(chains=2, warmup=300),
-    )  # fmt: skip
+        logs, candidates, gamma=0.9, rng_key=KEY, inference=Nuts(chains=2, warmup=300), draws=800
+    )
     np.testing.assert_array_equal(belief["posterior/value"], same["posterior/value"])
 
 
 def test_draws_that_do_not_share_out_among_the_chains_are_left_out():
     logs, candidates = small_world("bandit")
     belief = bd.fit(
-        logs, candidates, gamma=0.0, rng_key=KEY, inference="nuts", draws=21,
-        nuts=NutsSettings(chains=2, warmup=20),
-    )  # fmt: skip
+        logs, candidates, gamma=0.0, rng_key=KEY, inference=Nuts(chains=2, warmup=20), draws=21
+    )
     assert belief["posterior/value"].shape == (2, 10, 2)
 
 
 def test_too_short_a_run_is_said():
     logs, candidates = small_world()
     belief = bd.fit(
-        logs, candidates, gamma=0.9, rng_key=KEY, inference="nuts", draws=8,
-        nuts=NutsSettings(chains=2, warmup=2),
-    )  # fmt: skip
+        logs, candidates, gamma=0.9, rng_key=KEY, inference=Nuts(chains=2, warmup=2), draws=8
+    )
     assert "has not mixed" in belief.attrs["support_warnings"]
 
 
 @pytest.mark.parametrize("surrogate", ["cvar", "bernstein", "cdf"])
 def test_other_surrogates_report_what_they_bound(surrogate):
     logs, candidates = small_world()
-    belief = bd.fit(logs, candidates, gamma=0.9, rng_key=KEY, surrogate=surrogate)
+    constraint = bd.Constraint(surrogate=surrogate)
+    belief = bd.fit(logs, candidates, gamma=0.9, rng_key=KEY, constraint=constraint)
     known = belief["constant_data"]
     failing = 1.0 - known["constraint_probability"].values
     assert np.all(failing <= known["surrogate_bound"].values + 1e-9)
@@ -171,9 +166,9 @@ def test_other_surrogates_report_what_they_bound(surrogate):
         ({"inference": "exact", "link": "softplus"}, "no closed form"),
         ({"inference": "nuts", "surrogate": "cvar"}, "fits no level"),
         ({"inference": "nuts", "inner": "guide"}, "no guide"),
-        ({"inference": "nuts", "nuts": NutsSettings(chains=1)}, "nuts.chains"),
+        ({"inference": Nuts(chains=1)}, "nuts.chains"),
         ({"inference": "nuts", "draws": 6}, "draws"),
-        ({"nuts": 4}, "NutsSettings"),
+        ({"inference": 4}, "inference: expected one of"),
         ({"inner": "guide", "penalty": "huber(0.1)"}, "inner='guide'"),
         ({"inner": "guide", "link": "softplus"}, "inner='guide'"),
         ({"link": "exp"}, "link"),
@@ -182,4 +177,4 @@ def test_other_surrogates_report_what_they_bound(surrogate):
 )
 def test_what_an_engine_cannot_do_is_refused(given, message):
     with pytest.raises(SettingsError, match=message):
-        make_settings(gamma=0.9, **given)
+        flat_settings(gamma=0.9, **given)

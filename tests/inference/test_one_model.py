@@ -11,12 +11,11 @@ from scipy.stats import chi2
 import bayesdice_ppl as bd
 from bayesdice_ppl.errors import SettingsError
 from bayesdice_ppl.inference import (
-    cross_covariance,
     one_model_constraint,
     one_model_posterior,
+    stacked_covariance,
 )
 from bayesdice_ppl.models import joint_model
-from bayesdice_ppl.preparation import prepare
 from bayesdice_ppl.simulation import make_world
 
 CLUSTERS = ("transition", "episode")
@@ -26,11 +25,11 @@ def covariance_of(found):
     problem = found.problem
     with jax.enable_x64(True):
         return np.asarray(
-            cross_covariance(
+            stacked_covariance(
                 problem.cells,
-                problem.moments,
+                problem.ratio,
                 problem.pilots,
-                by_episode=found.settings.by_episode,
+                by_episode=found.inputs.settings.form.by_episode,
             )
         )
 
@@ -90,7 +89,7 @@ def loops(oracles, weights, base, *, by_episode):
 )
 def test_cross_covariance_equals_loops_over_transitions(plain, gamma, on_termination, cluster):
     logs, policies = plain.log(8, rewards="continuous"), plain.policies(9, 3)
-    found = prepare(
+    found = plain.prepare(
         logs,
         policies,
         gamma=gamma,
@@ -100,7 +99,7 @@ def test_cross_covariance_equals_loops_over_transitions(plain, gamma, on_termina
     )
     restart = on_termination == "restart"
     oracles = [plain.problem(logs, p, gamma=gamma, restart=restart) for p in policies.values()]
-    weights = np.asarray(found.problem.pilots.mean)[:, :-1]
+    weights = np.asarray(found.problem.pilots.by_pair)
     expected = loops(oracles, weights, logs.reward.mean(), by_episode=cluster == "episode")
     assert np.abs(expected).max() > 0.1
     # Rounding leaves the value's entry less: action values of 1 / (1 - gamma) cancel in it.
@@ -110,9 +109,10 @@ def test_cross_covariance_equals_loops_over_transitions(plain, gamma, on_termina
 def hidden_by_loops(found):
     """The small-sample rule's part of Sigma: for two policies at a time, a loop over pairs."""
     pilots = found.problem.pilots
-    deltas = np.asarray(pilots.error)[:, found.cell_of_row] + found.logs.reward
+    inputs, pairs = found.inputs, found.inputs.pairs
+    deltas = np.asarray(pilots.error)[:, inputs.cell_of_row] + inputs.logs.reward
     n_policies, n = deltas.shape
-    rows_of = [np.flatnonzero(found.pairs.of_row == p) for p in range(len(found.pairs.state))]
+    rows_of = [np.flatnonzero(pairs.of_row == p) for p in range(len(pairs.state))]
     before, after = np.zeros((2, n_policies, n_policies))
     for j in range(n_policies):
         for k in range(n_policies):
@@ -123,7 +123,7 @@ def hidden_by_loops(found):
             pool = sum(scatter) / sum(len(rows) - 1 for rows in rows_of)
             for p, rows in enumerate(rows_of):
                 visits = len(rows)
-                d = np.asarray(pilots.mean)[[j, k], p] * visits / n
+                d = np.asarray(pilots.by_pair)[[j, k], p] * visits / n
                 before[j, k] += d[0] * d[1] * scatter[p] / visits**2
                 after[j, k] += d[0] * d[1] * (scatter[p] + 2 * pool) / (visits + 1) / visits
     return n * (after - before)
@@ -132,8 +132,8 @@ def hidden_by_loops(found):
 @pytest.mark.parametrize("cluster", CLUSTERS)
 def test_small_sample_rule_adds_its_cross_products_to_the_values_alone(plain, cluster):
     options = {"gamma": 0.9, "cluster": cluster}
-    found = prepare(plain.log(8), plain.policies(9, 3), **options)
-    without = prepare(plain.log(8), plain.policies(9, 3), small_sample=False, **options)
+    found = plain.prepare(plain.log(8), plain.policies(9, 3), **options)
+    without = plain.prepare(plain.log(8), plain.policies(9, 3), small_sample=False, **options)
     pilots = np.asarray(found.problem.pilots.covariance)
     n_rows = pilots.shape[-1]
     sigma = covariance_of(found)
@@ -154,7 +154,7 @@ def test_value_of_a_bandit_equals_pencil_and_paper(plain):
     pulls = [(0, r) for r in (0.0, 1.0, 1.0, 4.0)] + [(1, r) for r in (2.0, 3.0, 5.0)]
     tables = np.array([[0.5, 0.5], [0.9, 0.1], [0.0, 1.0]])
     policies = bd.Policies({f"p{j}": bd.TabularPolicy(t[None]) for j, t in enumerate(tables)})
-    found = prepare(
+    found = plain.prepare(
         plain.bandit(pulls),
         policies,
         gamma=0.0,
@@ -175,7 +175,7 @@ def test_value_of_a_bandit_equals_pencil_and_paper(plain):
 
 def test_any_two_candidates_share_exact_constraints(plain):
     """Counts of a state's actions tell both the same: one constraint an action but the last."""
-    found = prepare(
+    found = plain.prepare(
         plain.log(8, n_episodes=200, rewards="continuous"),
         plain.policies(9, 3),
         gamma=0.9,
@@ -193,7 +193,7 @@ def test_any_two_candidates_share_exact_constraints(plain):
 
 @pytest.mark.parametrize("cluster", CLUSTERS)
 def test_density_of_the_program_is_that_of_the_gaussian(plain, cluster):
-    found = prepare(
+    found = plain.prepare(
         plain.log(8, rewards="continuous"), plain.policies(9, 3), gamma=0.9, cluster=cluster
     )
     posterior = one_model_posterior(found.problem)
@@ -209,7 +209,7 @@ def test_density_of_the_program_is_that_of_the_gaussian(plain, cluster):
     with jax.enable_x64(True):
         density = jax.jit(
             lambda given: log_density(
-                partial(joint_model, inner="exact"), (found.problem.moments, constraint), {}, given
+                partial(joint_model, inner="exact"), (found.problem.ratio, constraint), {}, given
             )[0]
         )
         found_density = []
@@ -222,20 +222,22 @@ def test_density_of_the_program_is_that_of_the_gaussian(plain, cluster):
 
 
 def test_price_and_bound_of_the_program(plain):
-    found = prepare(plain.log(8, rewards="continuous"), plain.policies(9, 3), gamma=0.9, xi=0.9)
+    found = plain.prepare(
+        plain.log(8, rewards="continuous"), plain.policies(9, 3), gamma=0.9, xi=0.9
+    )
     constraint = one_model_constraint(found.problem)
-    n = found.logs.n_transitions
+    n = found.inputs.logs.n_transitions
     assert float(constraint.price) == n
     rank = np.linalg.matrix_rank(covariance_of(found), hermitian=True)
     assert float(constraint.epsilon) == pytest.approx(chi2.ppf(0.9, rank) / (2 * n), rel=1e-9)
 
 
 @pytest.mark.parametrize("cluster", CLUSTERS)
-def test_program_stands_where_the_small_sample_rule_narrows_a_difference(cluster):
+def test_program_stands_where_the_small_sample_rule_narrows_a_difference(plain, cluster):
     """On FrozenLake, whose rewards follow from the successors: Sigma falls below zero."""
     lake = make_world("frozenlake", alpha=0.0, candidates=(0.2, 0.5, 0.75, 0.9))
     logs = bd.simulate(lake.env, lake.behavior, 20, 30, rng_key=jax.random.key(3))
-    found = prepare(logs, lake.candidates, gamma=0.99, cluster=cluster)
+    found = plain.prepare(logs, lake.candidates, gamma=0.99, cluster=cluster)
     sigma = covariance_of(found)
     constraint = one_model_constraint(found.problem)
     factor = np.asarray(constraint.penalty.factor)
@@ -258,6 +260,6 @@ def test_program_stands_where_the_small_sample_rule_narrows_a_difference(cluster
 )
 @pytest.mark.parametrize("function", [one_model_posterior, one_model_constraint])
 def test_what_the_one_model_does_not_hold_is_refused(plain, function, options, name):
-    found = prepare(plain.log(8), plain.policies(9, 2), gamma=0.9, **options)
+    found = plain.prepare(plain.log(8), plain.policies(9, 2), gamma=0.9, **options)
     with pytest.raises(SettingsError, match=f"^{name}: "):
         function(found.problem)

@@ -6,9 +6,9 @@ import pytest
 
 import bayesdice_ppl as bd
 from bayesdice_ppl import envs
-from bayesdice_ppl.inference import one_model_posterior, solve
+from bayesdice_ppl.fitting import fit_flat
+from bayesdice_ppl.inference import one_model_posterior
 from bayesdice_ppl.inference.copula import correlation_matrix, influence_covariance
-from bayesdice_ppl.preparation import prepare
 from bayesdice_ppl.simulation import make_world
 
 # Minutes in all: run by make test-slow.
@@ -17,9 +17,9 @@ pytestmark = pytest.mark.slow
 CLUSTERS = ("transition", "episode")
 
 
-def alone(found):
+def alone(plain, found):
     """Mean and sd of (weights, value) of each candidate by itself, in closed form."""
-    posterior = solve(found.problem, jax.random.key(0), found.settings).posterior
+    posterior = plain.solve(found, jax.random.key(0)).posterior
     factor = np.asarray(posterior.factor)
     return np.asarray(posterior.mean), np.sqrt((factor**2).sum(axis=-1))
 
@@ -53,9 +53,9 @@ def world(request):
 
 
 @pytest.mark.parametrize("cluster", CLUSTERS)
-def test_under_a_wide_prior_each_candidate_keeps_its_own_posterior(world, cluster):
+def test_under_a_wide_prior_each_candidate_keeps_its_own_posterior(plain, world, cluster):
     logs, policies, gamma = world
-    found = prepare(
+    found = plain.prepare(
         logs,
         policies,
         gamma=gamma,
@@ -64,7 +64,7 @@ def test_under_a_wide_prior_each_candidate_keeps_its_own_posterior(world, cluste
         prior_sd=1e4,
         value_prior_sd=1e4,
     )
-    mean, sd = alone(found)
+    mean, sd = alone(plain, found)
     posterior = one_model_posterior(found.problem)
     assert sd.min() > 0.0
     # Candidates meet through the prior alone, whose share here is of the order of 1e-8.
@@ -72,10 +72,10 @@ def test_under_a_wide_prior_each_candidate_keeps_its_own_posterior(world, cluste
     np.testing.assert_allclose(sds(posterior), sd, rtol=1e-5)
 
 
-def test_under_the_usual_prior_values_keep_their_posteriors(world):
+def test_under_the_usual_prior_values_keep_their_posteriors(plain, world):
     logs, policies, gamma = world
-    found = prepare(logs, policies, gamma=gamma, inference="exact")
-    mean, sd = alone(found)
+    found = plain.prepare(logs, policies, gamma=gamma, inference="exact")
+    mean, sd = alone(plain, found)
     posterior = one_model_posterior(found.problem)
     assert np.abs((posterior.mean - mean) / sd)[:, -1].max() < 0.03
     np.testing.assert_allclose(sds(posterior)[:, -1], sd[:, -1], rtol=0.01)
@@ -83,10 +83,10 @@ def test_under_the_usual_prior_values_keep_their_posteriors(world):
 
 @pytest.mark.parametrize("cluster", CLUSTERS)
 def test_one_candidate_has_its_own_posterior(plain, cluster):
-    found = prepare(
+    found = plain.prepare(
         plain.log(8), plain.policies(9, 1), gamma=0.9, cluster=cluster, inference="exact"
     )
-    mean, sd = alone(found)
+    mean, sd = alone(plain, found)
     posterior = one_model_posterior(found.problem)
     np.testing.assert_allclose(posterior.mean, mean, rtol=1e-8)
     np.testing.assert_allclose(sds(posterior), sd, rtol=1e-8)
@@ -94,7 +94,9 @@ def test_one_candidate_has_its_own_posterior(plain, cluster):
 
 
 def test_correlation_is_that_of_the_values_in_the_covariance(plain):
-    posterior = one_model_posterior(prepare(plain.log(8), plain.policies(9, 3), gamma=0.9).problem)
+    posterior = one_model_posterior(
+        plain.prepare(plain.log(8), plain.policies(9, 3), gamma=0.9).problem
+    )
     n_latent = posterior.mean.shape[1]
     for j in range(3):
         for k in range(3):
@@ -122,9 +124,9 @@ def test_a_candidate_given_twice_moves_with_itself_and_changes_no_other(
         "value_prior_sd": 1e4,
     }
     four = bd.Policies({**three, "again": three["p1"]})
-    found = prepare(logs, four, **options)
+    found = plain.prepare(logs, four, **options)
     posterior = one_model_posterior(found.problem)
-    fewer = one_model_posterior(prepare(logs, three, **options).problem)
+    fewer = one_model_posterior(plain.prepare(logs, three, **options).problem)
     same = [0, 1, 2, 1]
     np.testing.assert_allclose(posterior.correlation, fewer.correlation[same][:, same], atol=1e-6)
     assert posterior.correlation[1, 3] == pytest.approx(1.0, abs=1e-9)
@@ -132,16 +134,16 @@ def test_a_candidate_given_twice_moves_with_itself_and_changes_no_other(
     np.testing.assert_allclose(sds(posterior), sds(fewer)[same], rtol=1e-5)
 
 
-def test_many_candidates_go_the_way_for_many_rows():
+def test_many_candidates_go_the_way_for_many_rows(plain):
     """More than 512 rows are factored by Cholesky: those that were there must not move."""
     made, n_episodes, n_steps, gamma = small_worlds()["garnet"]
     logs = bd.simulate(made.env, made.behavior, n_episodes, n_steps, rng_key=jax.random.key(3))
     more = {f"other_{j}": envs.garnet_policy(made.env, 0.5, seed=10 + j) for j in range(2)}
     options = {"gamma": gamma, "prior_sd": 1e3, "value_prior_sd": 1e3}
-    few = one_model_posterior(prepare(logs, made.candidates, **options).problem)
+    few = one_model_posterior(plain.prepare(logs, made.candidates, **options).problem)
     every = bd.Policies({**made.candidates, **more})
-    found = prepare(logs, every, **options)
-    n, (_, n_rows, _) = len(made.candidates), found.problem.moments.matrix.shape
+    found = plain.prepare(logs, every, **options)
+    n, (_, n_rows, _) = len(made.candidates), found.problem.ratio.matrix.shape
     assert n * n_rows < 512 < len(every) * n_rows
     many = one_model_posterior(found.problem)
     np.testing.assert_allclose(many.correlation[:n, :n], few.correlation, rtol=0, atol=1e-5)
@@ -160,7 +162,9 @@ COPIED_PULLS = {
 def test_the_small_sample_rule_widens_copies_together(plain, pulls):
     table = np.array([0.6, 0.4])
     policies = bd.Policies({name: bd.TabularPolicy(table[None]) for name in "ab"})
-    found = prepare(plain.bandit(pulls), policies, gamma=0.0, prior_sd=1e4, value_prior_sd=1e4)
+    found = plain.prepare(
+        plain.bandit(pulls), policies, gamma=0.0, prior_sd=1e4, value_prior_sd=1e4
+    )
     arms = [np.array([r for a, r in pulls if a == arm]) for arm in (0, 1)]
     n_a = np.array([len(x) for x in arms])
     scatter = n_a * [x.var() for x in arms]
@@ -178,8 +182,8 @@ def test_the_small_sample_rule_widens_copies_together(plain, pulls):
 
 @pytest.mark.parametrize("cluster", CLUSTERS)
 @pytest.mark.parametrize("small_sample", [False, True])
-def test_the_copula_has_the_correlation_of_the_one_model(world, small_sample, cluster):
-    oracle, copula, drawn = three_correlations(world, small_sample, cluster)
+def test_the_copula_has_the_correlation_of_the_one_model(plain, world, small_sample, cluster):
+    oracle, copula, drawn = three_correlations(plain, world, small_sample, cluster)
     assert np.abs(oracle - np.eye(len(oracle))).max() > 0.5
     assert np.abs(copula - oracle).max() < 0.05
     assert np.abs(drawn - oracle).max() < 0.05
@@ -188,17 +192,17 @@ def test_the_copula_has_the_correlation_of_the_one_model(world, small_sample, cl
 @pytest.mark.parametrize("cluster", CLUSTERS)
 @pytest.mark.parametrize(("name", "n_episodes", "n_steps"), [("bandit", 60, 1), ("garnet", 20, 30)])
 def test_the_copula_has_the_correlation_of_the_one_model_of_a_small_log(
-    name, n_episodes, n_steps, cluster
+    plain, name, n_episodes, n_steps, cluster
 ):
     made, _, _, gamma = small_worlds()[name]
     logs = bd.simulate(made.env, made.behavior, n_episodes, n_steps, rng_key=jax.random.key(3))
-    oracle, copula, drawn = three_correlations((logs, made.candidates, gamma), True, cluster)
+    oracle, copula, drawn = three_correlations(plain, (logs, made.candidates, gamma), True, cluster)
     assert np.abs(oracle - np.eye(len(oracle))).max() > 0.5
     assert np.abs(copula - oracle).max() < 0.05
     assert np.abs(drawn - oracle).max() < 0.05
 
 
-def three_correlations(world, small_sample, cluster):
+def three_correlations(plain, world, small_sample, cluster):
     """Of the one model, of the copula, and of the belief's own draws."""
     logs, policies, gamma = world
     options = {
@@ -207,8 +211,8 @@ def three_correlations(world, small_sample, cluster):
         "cluster": cluster,
         "inference": "exact",
     }
-    oracle = one_model_posterior(prepare(logs, policies, **options).problem).correlation
-    belief = bd.fit(logs, policies, rng_key=jax.random.key(4), **options)
+    oracle = one_model_posterior(plain.prepare(logs, policies, **options).problem).correlation
+    belief = fit_flat(logs, policies, rng_key=jax.random.key(4), **options)
     copula = belief["constant_data/correlation"].values
     return oracle, copula, np.corrcoef(belief["posterior/value"].values[0].T)
 
@@ -216,13 +220,13 @@ def three_correlations(world, small_sample, cluster):
 # Repeated logs.
 
 
-def repeat(env, behavior, policies, shape, gamma, n_logs):
+def repeat(plain, env, behavior, policies, shape, gamma, n_logs):
     """Values' posterior means and one-model correlation of each log."""
     means, correlations = [], []
     for i in range(n_logs):
         key = jax.random.fold_in(jax.random.key(6), i)
         logs = bd.simulate(env, behavior, *shape, rng_key=key)
-        problem = prepare(
+        problem = plain.prepare(
             logs, policies, gamma=gamma, inference="exact", small_sample=False
         ).problem
         posterior = one_model_posterior(problem)
@@ -248,11 +252,13 @@ def bandit():
 
 
 @pytest.mark.slow
-def test_values_of_a_bandit_err_together_over_repeated_logs_as_claimed():
+def test_values_of_a_bandit_err_together_over_repeated_logs_as_claimed(plain):
     arms, pulled, tables = bandit()
     policies = bd.Policies({f"p{j}": bd.TabularPolicy(t[None]) for j, t in enumerate(tables)})
     env = envs.Bandit(arms)
-    means, correlations = repeat(env, bd.TabularPolicy(pulled[None]), policies, (300, 1), 0.0, 300)
+    means, correlations = repeat(
+        plain, env, bd.TabularPolicy(pulled[None]), policies, (300, 1), 0.0, 300
+    )
     seen, error, off, independent = over_repeated_logs(means, correlations)
     assert off.max() < 4.5
     assert independent.max() > 10.0
@@ -267,7 +273,7 @@ def test_values_of_a_bandit_err_together_over_repeated_logs_as_claimed():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("n", [30, 60])
-def test_small_sample_rule_brings_the_copula_closer_to_repeated_small_logs(n):
+def test_small_sample_rule_brings_the_copula_closer_to_repeated_small_logs(plain, n):
     """Mean error of the mean correlation over 300 logs: 0.114 to 0.059 at n = 30, 0.057 to 0.045
     at 60; root mean square error of one log's: 0.194 to 0.097, and 0.098 to 0.068."""
     arms, pulled, tables = bandit()
@@ -277,8 +283,8 @@ def test_small_sample_rule_brings_the_copula_closer_to_repeated_small_logs(n):
     means, claims = [], {False: [], True: []}
     for i in range(300):
         logs = bd.simulate(env, behavior, n, 1, rng_key=jax.random.fold_in(jax.random.key(6), i))
-        problem = prepare(logs, policies, gamma=0.0).problem
-        means.append(np.asarray(problem.pilots.mean)[:, -1])
+        problem = plain.prepare(logs, policies, gamma=0.0).problem
+        means.append(np.asarray(problem.pilots.value))
         with jax.enable_x64(True):
             for rule, claimed in claims.items():
                 found = covariance(problem.cells, problem.pilots, small_sample=rule)
@@ -295,7 +301,7 @@ def test_small_sample_rule_brings_the_copula_closer_to_repeated_small_logs(n):
 
 
 @pytest.mark.slow
-def test_values_of_a_garnet_err_together_over_repeated_logs_as_claimed():
+def test_values_of_a_garnet_err_together_over_repeated_logs_as_claimed(plain):
     # All transitions that can be seen are seen in every log, so that one compilation serves all.
     env = envs.Garnet(3, 2, 2, seed=2)
     policies = bd.Policies(
@@ -305,7 +311,7 @@ def test_values_of_a_garnet_err_together_over_repeated_logs_as_claimed():
         }
     )
     uniform = bd.TabularPolicy(np.full((3, 2), 0.5))
-    means, correlations = repeat(env, uniform, policies, (20, 50), 0.95, 300)
+    means, correlations = repeat(plain, env, uniform, policies, (20, 50), 0.95, 300)
     _, _, off, independent = over_repeated_logs(means, correlations)
     assert off.max() < 4.5
     assert independent.max() > 10.0

@@ -4,9 +4,7 @@ import jax
 import numpy as np
 import pytest
 
-import bayesdice_ppl as bd
-from bayesdice_ppl.inference import make_settings, solve
-from bayesdice_ppl.preparation import prepare_fit
+from bayesdice_ppl.fitting import fit_flat
 
 CASES = ("bandit", "frozen_lake_10", "frozen_lake_50", "garnet_absorb", "garnet_average")
 
@@ -15,7 +13,7 @@ CASES = ("bandit", "frozen_lake_10", "frozen_lake_50", "garnet_absorb", "garnet_
 def fitted(request, worked_case):
     """(case, its belief in closed form)."""
     case = worked_case(request.param)
-    belief = bd.fit(case.logs, case.policies, rng_key=jax.random.key(11), **case.options)
+    belief = fit_flat(case.logs, case.policies, rng_key=jax.random.key(11), **case.options)
     return case, belief
 
 
@@ -84,17 +82,13 @@ def test_draws_have_the_analytic_correlations(fitted):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_the_way_for_many_pairs_gives_the_same(name, worked_case, monkeypatch):
+def test_the_way_for_many_pairs_gives_the_same(plain, name, worked_case, monkeypatch):
     case = worked_case(name)
-    for module in ("gain", "exact"):
-        monkeypatch.setattr(f"bayesdice_ppl.inference.{module}.WIDE", 0)
+    monkeypatch.setattr("bayesdice_ppl.models.gaussian.WIDE", 0)
     # Compiled functions remember the other way.
     jax.clear_caches()
-    settings = make_settings(**case.options)
-    prepared = prepare_fit(case.logs, case.policies, settings)
-    mean, factor = (
-        np.asarray(x) for x in solve(prepared.problem, jax.random.key(0), settings).posterior
-    )
+    prepared = plain.prepare(case.logs, case.policies, **case.options)
+    mean, factor = (np.asarray(x) for x in plain.solve(prepared, jax.random.key(0)).posterior)
     jax.clear_caches()
     sd = np.sqrt((factor**2).sum(axis=-1))
     live = case.sd > 0

@@ -6,6 +6,7 @@ import pytest
 
 import bayesdice_ppl as bd
 from bayesdice_ppl.errors import SettingsError
+from bayesdice_ppl.fitting import fit_flat
 from bayesdice_ppl.simulation import make_world
 
 KEY = jax.random.key(5)
@@ -14,7 +15,7 @@ LOGS = bd.simulate(WORLD.env, WORLD.behavior, 60, 50, rng_key=jax.random.key(0))
 
 
 def fitted(**given):
-    return bd.fit(LOGS, WORLD.candidates, gamma=0.9, rng_key=KEY, **given)["constant_data"]
+    return fit_flat(LOGS, WORLD.candidates, gamma=0.9, rng_key=KEY, **given)["constant_data"]
 
 
 @pytest.mark.parametrize("inference", ["exact", "svi"])
@@ -45,5 +46,5 @@ def test_an_epsilon_that_no_ratio_meets_is_refused_by_name():
 
 
 def test_other_words_are_no_price():
-    with pytest.raises(SettingsError, match="lam: expected a positive number"):
+    with pytest.raises(SettingsError, match="lam: expected a number above 0"):
         fitted(lam="find")

@@ -1,26 +1,26 @@
 """SVI on the public program against the closed form: its guide's own moments, from far off."""
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-import bayesdice_ppl as bd
 from bayesdice_ppl.features import logged_pairs
-from bayesdice_ppl.inference import (
-    Candidates,
-    Problem,
-    make_settings,
-    prepare,
-    solve,
-)
-from bayesdice_ppl.moments import count_cells
+from bayesdice_ppl.fitting import fit_flat, flat_settings
+from bayesdice_ppl.inference import Exact, Problem, prepare, solve
+from bayesdice_ppl.moments import Candidates, count_cells
 from bayesdice_ppl.policies import align_policies
 from bayesdice_ppl.simulation import make_world, simulate
 
 MEAN_BAR, SD_BAR = 0.03, 0.03
 N_STATES, N_ACTIONS, N_CELLS = 10, 3, 240
 KEY = jax.random.key(2024)
+
+
+def solved(problem, settings):
+    return solve(problem, KEY, settings.form, settings.inference, settings.draws)
 
 
 def gaussian(solution):
@@ -49,16 +49,15 @@ def assert_close(found, expected):
 
 def both_ways(problem, settings, expected):
     """Fit with either inner maximization from the same far start."""
-    far = settings._replace(svi=far_start(problem, *expected, settings.svi))
-    return tuple(
-        gaussian(solve(problem, KEY, far._replace(inner=inner))) for inner in ("guide", "exact")
-    )
+    far = replace(settings, inference=far_start(problem, *expected, settings.inference))
+    forms = (replace(settings.constraint, inner=inner) for inner in ("guide", "exact"))
+    return tuple(gaussian(solved(problem, replace(far, constraint=form))) for form in forms)
 
 
 @pytest.fixture(scope="module", params=["bandit", "frozen_lake_10", "frozen_lake_50"])
 def worked(request, worked_case):
     case = worked_case(request.param)
-    settings = make_settings(**{**case.options, "inference": "svi"})
+    settings = flat_settings(**{**case.options, "inference": "svi"})
     expected = case.mean, case.sd
     return expected, both_ways(case.prepared.problem, settings, expected)
 
@@ -86,19 +85,19 @@ def garnet_problem(seed, settings):
     table = align_policies(logs, world.candidates).probabilities
     target = table[:, pairs.state, pairs.action]
     candidates = Candidates(target, np.ones_like(target), np.ones((1, N_STATES)))
-    return prepare(padded(cells), candidates, settings)
+    return prepare(padded(cells), candidates, settings.form)
 
 
 @pytest.fixture(scope="module")
 def garnets():
     """Twenty worlds as one problem of twenty candidates, each with a log of its own."""
-    settings = make_settings(gamma=0.95, small_sample=False)
+    settings = flat_settings(gamma=0.95, small_sample=False)
     problems = [garnet_problem(seed, settings) for seed in range(20)]
     with jax.enable_x64(True):
-        parts = [(p.moments, p.constraint, p.coordinates, p.pilots) for p in problems]
+        parts = [(p.ratio, p.constraint, p.coordinates, p.pilots) for p in problems]
         stacked = jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *parts)
     problem = Problem(problems[0].cells, *stacked, ())
-    expected = gaussian(solve(problem, KEY, settings._replace(inference="exact")))
+    expected = gaussian(solved(problem, replace(settings, inference=Exact())))
     return expected, both_ways(problem, settings, expected)
 
 
@@ -139,13 +138,14 @@ def test_dense_rewards_at_a_long_horizon_are_no_wider_than_the_closed_form(plain
     logs = plain.log(4, rewards="continuous")
     policies = plain.policies(4, 2)
     prepared = plain.prepare(logs, policies, gamma=0.99, small_sample=False)
-    expected = gaussian(solve(prepared.problem, KEY, prepared.settings._replace(inference="exact")))
-    assert_close(gaussian(solve(prepared.problem, KEY, prepared.settings)), expected)
+    expected = gaussian(plain.solve(prepared, KEY, inference="exact"))
+    assert_close(gaussian(plain.solve(prepared, KEY)), expected)
 
 
 def test_belief_holds_the_guides_own_moments_and_its_elbo(worked_case):
     case = worked_case("bandit")
-    belief = bd.fit(case.logs, case.policies, rng_key=KEY, **{**case.options, "inference": "svi"})
+    options = {**case.options, "inference": "svi"}
+    belief = fit_flat(case.logs, case.policies, rng_key=KEY, **options)
     mean, sd = case.mean[:, -1], case.sd[:, -1]
     found = belief["constant_data"]
     assert np.abs((found.guide_mean.values - mean) / sd).max() < MEAN_BAR
@@ -157,24 +157,24 @@ def test_belief_holds_the_guides_own_moments_and_its_elbo(worked_case):
 
 @pytest.mark.parametrize("preset", [None, "paper"])
 @pytest.mark.parametrize("name", ["frozen_lake_50", "garnet_average"])
-def test_the_first_coordinates_are_not_the_answer(worked_case, name, preset):
+def test_the_first_coordinates_are_not_the_answer(plain, worked_case, name, preset):
     """In the answer's own coordinates all variances would be one; in these they differ twofold."""
     case = worked_case(name)
     options = {**case.options, "small_sample": None, "preset": preset}
-    problem = bd.prepare(case.logs, case.policies, **options).problem
-    solved = solve(problem, KEY, make_settings(**options)).posterior
-    for factor, there in zip(solved.factor, problem.coordinates.factor, strict=True):
+    found = plain.prepare(case.logs, case.policies, **options)
+    posterior, coordinates = plain.solve(found, KEY).posterior, found.problem.coordinates
+    for factor, there in zip(posterior.factor, coordinates.factor, strict=True):
         size = len(there)
         inside = np.linalg.solve(np.asarray(there), np.asarray(factor)[:size])
         variances = np.linalg.svd(inside, compute_uv=False) ** 2
         assert variances[0] / variances[-1] > 2.0
 
 
-def test_the_papers_own_form_by_svi_equals_its_closed_form(worked_case):
+def test_the_papers_own_form_by_svi_equals_its_closed_form(plain, worked_case):
     case = worked_case("frozen_lake_50")
     options = {**case.options, "small_sample": None, "preset": "paper"}
-    problem = bd.prepare(case.logs, case.policies, **options).problem
-    exact = gaussian(solve(problem, KEY, make_settings(**options)))
-    found = gaussian(solve(problem, KEY, make_settings(**{**options, "inference": "svi"})))
+    prepared = plain.prepare(case.logs, case.policies, **options)
+    exact = gaussian(plain.solve(prepared, KEY))
+    found = gaussian(plain.solve(prepared, KEY, inference="svi"))
     values = tuple(array[:, -1:] for array in found), tuple(array[:, -1:] for array in exact)
     assert_close(*values)

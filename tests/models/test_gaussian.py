@@ -4,14 +4,14 @@ import jax
 import numpy as np
 import pytest
 
-from bayesdice_ppl.inference.gain import condition, condition_value
+from bayesdice_ppl.models.gaussian import condition, condition_value
 
 
 @pytest.fixture(autouse=True, params=["eigenvectors", "cholesky"])
 def factorization(request, monkeypatch):
     """Every test goes through both ways of factoring: the one for few rows, and for many."""
     if request.param == "cholesky":
-        monkeypatch.setattr("bayesdice_ppl.inference.gain.WIDE", 0)
+        monkeypatch.setattr("bayesdice_ppl.models.gaussian.WIDE", 0)
 
 
 def conditioned(G, c, V, mean, scale):

@@ -5,7 +5,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from bayesdice_ppl import Logs, Policies, TabularPolicy
+from bayesdice_ppl import Logs
 from bayesdice_ppl.features import logged_pairs
 from bayesdice_ppl.logs import usable_rows
 from bayesdice_ppl.moments import (
@@ -51,21 +51,22 @@ def test_residual_equals_a_loop_over_transitions(case):
     rng = np.random.default_rng(0)
     for _ in range(5):
         weights, value = rng.normal(1.0, 2.0, len(oracle.pairs)), rng.normal()
-        found = moments.matrix[:, :-1] @ weights + moments.matrix[:, -1] * value + moments.offset
+        found = moments.by_ratio @ weights + moments.offset
+        found[-1] -= value
         np.testing.assert_allclose(found, oracle.residual(weights, value), rtol=0, atol=1e-12)
 
 
-def test_residual_method_is_its_matrix_times_the_latents_plus_the_offset(case):
+def test_residual_method_is_its_matrix_times_the_ratio_plus_the_offset(case):
     moments, oracle, _, _ = case
     weights = np.linspace(-1.0, 3.0, len(oracle.pairs))
     with jax.enable_x64(True):
-        found = np.asarray(moments.residual(weights, np.float64(0.3)))
-    np.testing.assert_allclose(found, oracle.residual(weights, 0.3), rtol=0, atol=1e-12)
+        found = np.asarray(moments.residual(weights))
+    np.testing.assert_allclose(found, oracle.residual(weights, 0.0), rtol=0, atol=1e-12)
 
 
 def test_cells_lose_nothing_of_the_matrix_and_the_offset(case):
     moments, oracle, _, _ = case
-    np.testing.assert_allclose(moments.matrix, oracle.G, rtol=0, atol=1e-13)
+    np.testing.assert_allclose(moments.by_ratio, oracle.G[:, :-1], rtol=0, atol=1e-13)
     np.testing.assert_allclose(moments.offset, oracle.c, rtol=0, atol=1e-13)
 
 
@@ -82,11 +83,11 @@ def test_normalization_has_a_row_at_gamma_one_only(case):
     assert extra == (1 if oracle.gamma == 1.0 else 0)
 
 
-def test_prior_is_one_for_ratios_and_the_rewards_own_for_the_value(case):
+def test_rewards_have_the_logs_own_mean_and_scale(case):
     moments, oracle, _, _ = case
-    mean, scale = oracle.prior()
-    np.testing.assert_allclose(moments.prior_mean, mean, rtol=1e-12)
-    np.testing.assert_allclose(moments.prior_scale, scale, rtol=1e-12)
+    mean, scale = oracle.prior(value_prior_sd=1.0)
+    assert float(moments.reward_mean) == pytest.approx(mean[-1], rel=1e-12)
+    assert float(moments.reward_scale) == pytest.approx(scale[-1], rel=1e-12)
 
 
 def test_stationarity_rows_sum_to_the_normalization_times_one_minus_gamma(case):
@@ -96,10 +97,8 @@ def test_stationarity_rows_sum_to_the_normalization_times_one_minus_gamma(case):
     leak = np.zeros(p)
     for row, k in zip(oracle.rows, oracle.pair_of_row, strict=True):
         leak[k] += gamma * row["terminated"] * (not oracle.restart) / oracle.n
-    summed = moments.matrix[:p].sum(axis=0)
-    np.testing.assert_allclose(
-        summed[:-1], (gamma - 1.0) * oracle.counts / oracle.n - leak, atol=1e-12
-    )
+    summed = moments.by_ratio[:p].sum(axis=0)
+    np.testing.assert_allclose(summed, (gamma - 1.0) * oracle.counts / oracle.n - leak, atol=1e-12)
     np.testing.assert_allclose(moments.offset[:p].sum(), 1.0 - gamma, atol=1e-12)
 
 
@@ -134,12 +133,3 @@ def test_cells_hold_the_reward_moments_of_the_log(case):
         assert cells.count[c] == len(inside)
         assert cells.reward_sum[c] == pytest.approx(inside.sum())
         assert cells.reward_square_sum[c] == pytest.approx((inside**2).sum())
-
-
-def test_rewards_that_never_vary_still_give_a_proper_prior(plain):
-    for reward, expected in ((0.0, 1.0), (-4.0, 4.0)):
-        logs = plain.bandit([(0, reward), (1, reward), (0, reward)])
-        fitted = plain.prepare(
-            logs, Policies({"p": TabularPolicy([[0.5, 0.5]])}), gamma=0.0, small_sample=False
-        )
-        assert float(fitted.problem.moments.prior_scale[0, -1]) == 10.0 * expected

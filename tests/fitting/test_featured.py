@@ -6,6 +6,7 @@ import polars as pl
 import pytest
 
 import bayesdice_ppl as bd
+from bayesdice_ppl.fitting import fit_flat
 from tests.linear_world import GAMMA, POLICIES, TRUTH, chain_log
 
 FEATURES = bd.features.polynomial(2)
@@ -13,7 +14,7 @@ FEATURES = bd.features.polynomial(2)
 
 def fit_chain(logs, **given):
     given = {"features": FEATURES, "inference": "exact", "draws": 50, **given}
-    return bd.fit(logs, POLICIES, gamma=GAMMA, rng_key=jax.random.key(1), **given)
+    return fit_flat(logs, POLICIES, gamma=GAMMA, rng_key=jax.random.key(1), **given)
 
 
 def test_beliefs_cover_the_values_of_a_linear_gaussian_world():
@@ -50,7 +51,7 @@ def test_sampled_actions_leave_the_error_that_is_reported():
             features=FEATURES,
             inference="exact",
             draws=2,
-            action_draws=4,
+            numerics=bd.Numerics(action_draws=4),
         )
         means.append(belief["constant_data/guide_mean"].values)
         claimed.append(belief["constant_data/action_standard_error"].values)
@@ -86,8 +87,8 @@ def test_one_hot_features_by_function_agree_with_the_tabular_form(plain, gamma):
         return table
 
     given = {"inference": "exact", "draws": 2, "prior_sd": 1e4, "small_sample": False}
-    by_table = bd.fit(logs, candidates, gamma=gamma, rng_key=jax.random.key(0), **given)
-    by_function = bd.fit(
+    by_table = fit_flat(logs, candidates, gamma=gamma, rng_key=jax.random.key(0), **given)
+    by_function = fit_flat(
         logs,
         candidates,
         gamma=gamma,
@@ -196,10 +197,10 @@ def test_the_surplus_of_episodes_is_the_difference_of_two_variances_by_hand():
     )  # fmt: skip
     problem, n, m = prepared.problem, logs.n_transitions, logs.n_episodes
     for j in range(3):
-        moments = problem.of(j)[0]
+        moments = problem.of(j)[0].moments
         slope = np.asarray(problem.pilots.slope[j])
-        ratio = np.asarray(problem.pilots.ratio[j])[prepared.cell_of_row]
-        rows = np.asarray(moments.design)[prepared.cell_of_row].copy()
+        ratio = np.asarray(problem.pilots.ratio[j])[prepared.inputs.cell_of_row]
+        rows = np.asarray(moments.design)[prepared.inputs.cell_of_row].copy()
         rows[:, -1] += logs.reward
         each = ratio * (rows @ slope)
         start = np.asarray(moments.initial) @ slope
