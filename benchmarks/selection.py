@@ -93,9 +93,11 @@ def _literal_row(_: None) -> dict[str, object]:
     best, loss = literal(part, 3)
     seconds = (time.perf_counter() - start) * len(values) / len(part)
     from bayesdice_ppl import scores
+    from bayesdice_ppl.selection.problem import RankingProblem
+    from bayesdice_ppl.selection.rules import no_rules
     from bayesdice_ppl.selection.solvers.exhaustive import search
 
-    found = search(part, scores.regret(3), np.arange(7))
+    found = search(RankingProblem(part, scores.regret(3), no_rules(7)))
     if set(found.prefix) != set(best[:3]):
         raise AssertionError(f"the literal algorithm found {best}, the search {found.prefix}")
     return {

@@ -123,7 +123,7 @@ class Estimates:
             The method gives no draws.
         """
         from bayesdice_ppl.baselines.support import support_of
-        from bayesdice_ppl.belief import make_belief, provenance
+        from bayesdice_ppl.belief import make_belief, origin
 
         if not self.has_draws:
             raise SettingsError(
@@ -131,14 +131,14 @@ class Estimates:
             )
         restart = self.on_termination == "restart"
         figures, attributes = support_of(self)
+        measured: dict[str, Any] = figures | attributes
         return make_belief(
             np.column_stack([np.asarray(each.draws) for each in self.estimates]),
             self.names,
             method=self.method.short,
             settings=self.settings,
-            **provenance(self.logs, gamma=self.gamma, restart=restart, rng_key=self.rng_key),
-            **figures,
-            **attributes,
+            **origin(self.logs, gamma=self.gamma, restart=restart, rng_key=self.rng_key),
+            **measured,
         )
 
     @cached_property

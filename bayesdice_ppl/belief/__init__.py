@@ -6,7 +6,7 @@ read them. `make_belief` builds, `read_values` and its neighbors check and read,
 """
 
 from bayesdice_ppl.belief.files import load_belief, save_belief
-from bayesdice_ppl.belief.make import annotate, make_belief, package_versions, provenance
+from bayesdice_ppl.belief.make import annotate, make_belief, origin, versions
 from bayesdice_ppl.belief.read import (
     ValueDraws,
     read_statistic,
@@ -38,11 +38,11 @@ __all__ = [
     "entries",
     "load_belief",
     "make_belief",
-    "package_versions",
-    "provenance",
+    "origin",
     "read_statistic",
     "read_support",
     "read_values",
     "read_warnings",
     "save_belief",
+    "versions",
 ]

@@ -120,7 +120,7 @@ def annotate(belief: DataTree, **attributes: Any) -> None:
         belief.attrs[name] = content if plain else json.dumps(_without_tuples(content))
 
 
-def provenance(
+def origin(
     logs: Logs, *, gamma: float, restart: bool, rng_key: PRNGKeyArray | None
 ) -> dict[str, Any]:
     """Attributes that say where a belief comes from, for `make_belief`.
@@ -140,7 +140,7 @@ def provenance(
 
     earned = logged_value(logs, gamma, restart=restart)
     return {
-        "versions": package_versions(),
+        "versions": versions(),
         "rng_key": None if rng_key is None else np.asarray(jax.random.key_data(rng_key)).tolist(),
         "n_transitions": logs.n_transitions,
         "n_episodes": logs.n_episodes,
@@ -151,7 +151,7 @@ def provenance(
     }
 
 
-def package_versions() -> dict[str, str]:
+def versions() -> dict[str, str]:
     """Versions of the library and of the packages that its numbers depend on."""
     packages = ("bayesdice-ppl", "jax", "numpyro", "arviz", "numpy", "scipy")
     return {name: version(name) for name in packages}

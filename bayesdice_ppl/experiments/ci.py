@@ -15,8 +15,6 @@ import polars as pl
 import polars.selectors as cs
 
 from bayesdice_ppl.errors import BayesDiceError
-from bayesdice_ppl.experiments.cells import Cell, Plan, Trial
-from bayesdice_ppl.experiments.comparing import by_world
 from bayesdice_ppl.experiments.coverage import LEVELS, coverage_of
 from bayesdice_ppl.experiments.experiment import PLACE
 from bayesdice_ppl.experiments.interval_methods import (
@@ -26,6 +24,8 @@ from bayesdice_ppl.experiments.interval_methods import (
     interval_methods,
 )
 from bayesdice_ppl.experiments.methods import BAYESDICE, queries_of
+from bayesdice_ppl.experiments.rule_comparison import by_world
+from bayesdice_ppl.experiments.trials import Cell, Plan, Trial
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -162,7 +162,7 @@ class IntervalCoverage:
 
     def figure(self, summary: pl.DataFrame) -> Figure:
         """Coverage and width against the nominal level, a column for each size of log."""
-        from bayesdice_ppl.experiments.curves import draw_curves
+        from bayesdice_ppl.experiments.coverage_figure import draw_curves
 
         return draw_curves(summary, LEVELS)
 

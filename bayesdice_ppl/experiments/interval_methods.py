@@ -1,7 +1,6 @@
-"""Methods that give an interval, asked for several levels of one log at once.
+"""Methods that give intervals, at several levels from one log.
 
-Draws give the intervals of all levels as quantiles; methods that work out an interval for a level
-are asked level by level.
+Draws give the intervals of all levels as quantiles. Other methods are run once for each level.
 """
 
 from __future__ import annotations
@@ -16,9 +15,9 @@ from jaxtyping import Float
 from bayesdice_ppl import baselines
 from bayesdice_ppl.baselines.interface import Query, central
 from bayesdice_ppl.baselines.weighting.intervals import INTERVALS
-from bayesdice_ppl.experiments.believing import draw_values
-from bayesdice_ppl.experiments.cells import Trial
 from bayesdice_ppl.experiments.methods import BANDITS, BAYESDICE, LABELS, SMALL, Method
+from bayesdice_ppl.experiments.trials import Trial
+from bayesdice_ppl.experiments.value_draws import draw_values
 
 DRAWS = 4_000
 """Draws of BayesDICE's belief, and of the others' on small worlds."""

@@ -17,10 +17,10 @@ from jaxtyping import Int
 from bayesdice_ppl import baselines
 from bayesdice_ppl.baselines import Estimate
 from bayesdice_ppl.baselines.interface import Query
-from bayesdice_ppl.experiments.believing import draw_values
-from bayesdice_ppl.experiments.cells import Trial
-from bayesdice_ppl.experiments.judging import aligned, by_number, shuffled
 from bayesdice_ppl.experiments.methods import BANDITS, BAYESDICE, LABELS, SMALL, Method
+from bayesdice_ppl.experiments.ranking_rules import aligned, by_number, shuffled
+from bayesdice_ppl.experiments.trials import Trial
+from bayesdice_ppl.experiments.value_draws import draw_values
 from bayesdice_ppl.keys import seed_sequence
 from bayesdice_ppl.scores import Score
 

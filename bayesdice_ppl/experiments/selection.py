@@ -13,9 +13,6 @@ from typing import Any, ClassVar, final, override
 import polars as pl
 
 from bayesdice_ppl.errors import BayesDiceError
-from bayesdice_ppl.experiments.cells import Plan, Trial
-from bayesdice_ppl.experiments.comparing import STANDARD_ERRORS, RuleComparison, total
-from bayesdice_ppl.experiments.judging import KS, loss_rows, top_k_scores
 from bayesdice_ppl.experiments.methods import BAYESDICE, queries_of
 from bayesdice_ppl.experiments.ranking_methods import (
     DRAWS,
@@ -27,6 +24,9 @@ from bayesdice_ppl.experiments.ranking_methods import (
     Rankings,
     ranking_methods,
 )
+from bayesdice_ppl.experiments.ranking_rules import KS, loss_rows, top_k_scores
+from bayesdice_ppl.experiments.rule_comparison import STANDARD_ERRORS, RuleComparison, total
+from bayesdice_ppl.experiments.trials import Plan, Trial
 
 PLAN = Plan(
     logs={
@@ -59,7 +59,7 @@ DRAWN = (
 @final
 @dataclass(frozen=True)
 class PolicySelection(RuleComparison):
-    """The experiment on methods; see `bayesdice_ppl.experiments.comparing.RuleComparison`.
+    """The experiment on methods; see `bayesdice_ppl.experiments.rule_comparison.RuleComparison`.
 
     Its cells are from `PLAN`.
     """

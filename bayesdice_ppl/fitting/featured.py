@@ -15,12 +15,10 @@ from jaxtyping import Float, PRNGKeyArray, Shaped
 from bayesdice_ppl.errors import LogsError, SettingsError
 from bayesdice_ppl.features import (
     FeatureMap,
-    LoggedPairs,
     Points,
     Space,
     expect_over_labels,
     expect_over_samples,
-    logged_pairs,
     principal_map,
     ratio_basis,
     sample_actions,

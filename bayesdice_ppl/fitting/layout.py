@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PRNGKeyArray
 
-from bayesdice_ppl.belief import OwnVariables, SupportWarning, make_belief, provenance
+from bayesdice_ppl.belief import OwnVariables, SupportWarning, make_belief, origin
 from bayesdice_ppl.errors import SettingsError
 from bayesdice_ppl.fitting.choose_features import Alternative
 from bayesdice_ppl.fitting.inputs import Inputs, Prepared
@@ -138,11 +138,8 @@ def lay_out(
         action_standard_error=None if settings.tabular else action_sampling_error(prepared),
         **sampling_diagnostics(solution),
         **support._asdict(),
-        **provenance(
-            logs,
-            gamma=settings.gamma,
-            restart=settings.form.moments.restart,
-            rng_key=rng_key,
+        **origin(
+            logs, gamma=settings.gamma, restart=settings.form.moments.restart, rng_key=rng_key
         ),
         settings=settings.flat,
         rows_left_out=inputs.rows.left_out,

@@ -15,7 +15,7 @@ from bayesdice_ppl import checks
 from bayesdice_ppl.constraint import Constraint
 from bayesdice_ppl.errors import SettingsError
 from bayesdice_ppl.features import FeatureChoice, one_hot
-from bayesdice_ppl.inference import Drawing, Engine, Form, Nuts, Svi, engine_choice
+from bayesdice_ppl.inference import Drawing, Engine, FitForm, Nuts, Svi, engine_choice
 from bayesdice_ppl.models import LinearModel, RatioModel, linear, model_choice
 from bayesdice_ppl.moments import MomentSettings, Prior
 from bayesdice_ppl.statistics import Statistic, mean, statistic_choice
@@ -203,11 +203,11 @@ class FitSettings:
         return not (self.model.linear or self.constraint.value_constraint)
 
     @property
-    def form(self) -> Form:
+    def form(self) -> FitForm:
         """What inference needs of the settings."""
         constraint = self.constraint
         own = constraint.normalization is not None
-        return Form(
+        return FitForm(
             moments=MomentSettings(
                 self.gamma,
                 self.on_termination == "restart",

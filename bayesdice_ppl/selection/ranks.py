@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bayesdice_ppl import ties
 from bayesdice_ppl.belief import read_values
+from bayesdice_ppl.scores import ties
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -31,7 +31,7 @@ def rank_probabilities(belief: "xr.DataTree", statistic: str = "value") -> "xr.D
     Raises
     ------
     BeliefError
-        If the belief lacks draws or names, or a value is not finite.
+        The belief lacks draws or names, or a value is not finite.
     """
     import xarray as xr
 

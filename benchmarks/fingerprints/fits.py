@@ -35,15 +35,7 @@ def fit_with(logs: bd.Logs, policies: Mapping[str, Any], key: int, **flat: Any) 
     **flat
         Every choice on one level; ``svi`` and ``nuts`` are mappings of an engine's settings.
     """
-    grouped = _grouped(flat) if hasattr(bd, "Prior") else _with_engines(flat)
-    return bd.fit(logs, policies, rng_key=jax.random.key(key), **grouped)
-
-
-def _with_engines(flat: dict[str, Any]) -> dict[str, Any]:
-    """Make the engines' settings, where `fit` takes all others on one level."""
-    makers = {"svi": bd.inference.SviSettings, "nuts": bd.inference.NutsSettings}
-    made = {name: make(**flat[name]) for name, make in makers.items() if name in flat}
-    return flat | made
+    return bd.fit(logs, policies, rng_key=jax.random.key(key), **_grouped(flat))
 
 
 def _grouped(flat: dict[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Answers that cannot be: values outside of the rewards' range, intervals upside down."""
+"""Impossible answers: values outside the rewards' range, lower ends above upper ends."""
 
 from dataclasses import dataclass
 from typing import final
@@ -96,6 +96,6 @@ def test_equal_rewards_leave_a_hundredth_for_what_a_ridge_takes():
         assert len(impossible_values(found)) == told
 
 
-def test_an_interval_upside_down_is_an_error_that_names_the_policy():
-    with pytest.raises(LogsError, match=r"policy 'p': says gives an interval from 0\.4 to 0\.1"):
+def test_a_lower_end_above_the_upper_is_an_error_that_names_the_policy():
+    with pytest.raises(LogsError, match=r"policy 'p': .* says, found its lower end, 0\.4, above"):
         bd.baselines.estimate_all(Says(0.2, 0.4, 0.1), log(0.0, 1.0), {"p": POLICY}, gamma=0.5)

@@ -4,7 +4,7 @@ import jax
 import pytest
 
 import bayesdice_ppl as bd
-from bayesdice_ppl.inference import SviSettings
+from bayesdice_ppl.inference import Svi
 
 NAMES = ["gut", "größer", "третий"]
 
@@ -25,5 +25,5 @@ def belief(plain, key):
         gamma=0.0,
         rng_key=key,
         draws=500,
-        svi=SviSettings(steps=300),
+        inference=Svi(steps=300),
     )

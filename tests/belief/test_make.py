@@ -64,8 +64,8 @@ def test_constraint_probability_is_the_share_of_draws_within_epsilon_where_q_is_
         plain.policies(2, 2),
         gamma=0.5,
         rng_key=key,
-        link="softplus",
-        svi=bd.inference.SviSettings(windows=1, steps=50),
+        model=bd.models.linear("softplus"),
+        inference=bd.inference.Svi(windows=1, steps=50),
         draws=50,
     )
     loss = belief["sample_stats/loss"].values[0]

@@ -2,11 +2,11 @@ import numpy as np
 import polars as pl
 import pytest
 
-from bayesdice_ppl.experiments.cells import Cell, deal
 from bayesdice_ppl.experiments.ci import PLAN, IntervalCoverage, narrowest
 from bayesdice_ppl.experiments.coverage import LEVELS, coverage_of
 from bayesdice_ppl.experiments.interval_methods import IntervalMethod, all_central, interval_methods
 from bayesdice_ppl.experiments.methods import BAYESDICE, queries_of
+from bayesdice_ppl.experiments.trials import Cell, deal
 
 
 def test_coverage_by_hand():

@@ -9,10 +9,10 @@ import bayesdice_ppl as bd
 from bayesdice_ppl.baselines import Estimate
 from bayesdice_ppl.experiments import make_experiment, worlds_of
 from bayesdice_ppl.experiments.ablation import ALIGNED, INDEPENDENT, NUMBERS, OPTIMAL, Ablation
-from bayesdice_ppl.experiments.cells import PRIOR_BANDIT, Cell, deal
 from bayesdice_ppl.experiments.methods import BAYESDICE, queries_of
 from bayesdice_ppl.experiments.ranking_methods import RankingMethod, ranking_methods
 from bayesdice_ppl.experiments.selection import PolicySelection
+from bayesdice_ppl.experiments.trials import PRIOR_BANDIT, Cell, deal
 
 BANDIT = Cell("bandit", 0.5, 12, 1, 1)
 

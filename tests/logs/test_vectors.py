@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from bayesdice_ppl import Logs, read_logs
-from bayesdice_ppl.console import show_logs
+from bayesdice_ppl.cli.console import show_logs
 from bayesdice_ppl.errors import LogsError
 from bayesdice_ppl.logs import usable_rows
 from bayesdice_ppl.logs.logged_value import logged_value

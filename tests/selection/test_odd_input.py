@@ -10,6 +10,8 @@ import pytest
 from bayesdice_ppl import risk, scores
 from bayesdice_ppl.errors import BeliefError, ScoreError, SettingsError
 from bayesdice_ppl.selection import select
+from bayesdice_ppl.selection.problem import RankingProblem
+from bayesdice_ppl.selection.rules import no_rules
 from bayesdice_ppl.selection.solvers.objective import _agree, _compiled
 
 
@@ -45,9 +47,8 @@ def test_a_function_of_jax_sees_the_draws_in_double_precision():
     built_in = select(belief_of(values), scores.regret(2))
     assert set(own.launch) == set(built_in.launch)
     assert own.expected_loss == pytest.approx(built_in.expected_loss, rel=1e-9)
-    score = scores.custom(second_best, depth=2)
-    compiled = _compiled(score, values, 2)
-    assert _agree(compiled, score.objective(values), 5, 2)
+    problem = RankingProblem(values, scores.custom(second_best, depth=2), no_rules(5))
+    assert _agree(_compiled(problem), problem, 2)
 
 
 @pytest.mark.parametrize("reach", [None, 600])
@@ -84,7 +85,7 @@ def test_names_may_come_from_a_generator(draws):
     choice = select(belief_of(draws), scores.regret(1), must_include=(n for n in ["p0"]))
     assert choice.launch == ["p0"]
     for wrong in (5, None):
-        with pytest.raises(SettingsError, match="must_include must be a list of names"):
+        with pytest.raises(SettingsError, match="must_include: expected a list of names"):
             select(belief_of(draws), scores.regret(1), must_include=wrong)
 
 
@@ -127,7 +128,7 @@ def test_numpy_integers_will_do(draws):
 
 
 def test_k_too_large(draws):
-    with pytest.raises(ScoreError, match="needs at least 8 candidates, got 7"):
+    with pytest.raises(ScoreError, match="expected at least 8 candidates, found 7"):
         select(belief_of(draws), scores.precision(8))
 
 

@@ -20,17 +20,7 @@ from scipy.special import betainc, betaincc, betaincinv
 
 from bayesdice_ppl.baselines.bayesian.beta_bandit import beta_prior
 from bayesdice_ppl.errors import ScoreError, SettingsError
-from bayesdice_ppl.losses import (
-    Accuracy,
-    Correlation,
-    Kendall,
-    Ndcg,
-    NormalizedRegret,
-    Precision,
-    Regret,
-    Score,
-    Spearman,
-)
+from bayesdice_ppl.scores import Score
 
 MOST_RANKINGS = 100_000
 """Most rankings that are listed."""
@@ -41,7 +31,6 @@ _LEVELS = np.array((1e-12, 1e-6, 1e-3, 0.05, 0.5, 0.95, 1.0 - 1e-3, 1.0 - 1e-6, 
 _ROUNDING = 1e-12
 _NOTHING = 1e-16
 """Probability that does not show beside 1."""
-_RANKED = (Accuracy, Correlation, Kendall, Ndcg, NormalizedRegret, Precision, Spearman)
 
 
 @final
@@ -179,13 +168,13 @@ def expected_losses(
         The probabilities are not probabilities.
     """
     target = _probabilities(probabilities)
-    if not score.averaged or not isinstance(score, (*_RANKED, Regret)):
+    if not score.averaged or not score.own_order_is_best:
         raise ScoreError(
             "score: expected precision, accuracy, regret, normalized_regret, ndcg, correlation, "
             f"spearman or kendall, without a risk, found {score.name}. The order of the two arms "
             "does not settle its loss."
         )
-    weights = comparison[2:] if isinstance(score, Regret) else comparison[:2]
+    weights = comparison[2:] if score.per_step else comparison[:2]
     return score.losses(np.stack([target, -target]), rankings) @ np.array(weights)
 
 

@@ -1,7 +1,7 @@
-"""The least of a linear function over weights that stay near the log's own.
+"""The least of a linear function over weights in a ball around the log's own.
 
-How near is measured by an f-divergence, summed over samples that are weighted apart: transitions,
-and starts of episodes. Empirical likelihood takes its confidence regions from such balls.
+The ball is that of an f-divergence, summed over samples with weights of their own: transitions, and
+starts of episodes. Such balls are the confidence regions of empirical likelihood.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from scipy.optimize import brentq
 
 DIVERGENCES = ("kl", "reverse_kl", "chi_square")
 _FARTHEST = 25.0
-"""Logarithm of the factor, either way from a first guess, within which the multiplier is sought."""
+"""The multiplier is sought within exp of this, up or down from a first guess."""
 _NOTHING = 1e-300
 
 
 @final
 class Members(NamedTuple):
-    """One sample, equal members together.
+    """One sample; equal members are counted together.
 
     Attributes
     ----------
@@ -43,7 +43,7 @@ def least(
     Parameters
     ----------
     samples
-        The samples, each with weights of its own.
+        The samples.
     radius
         Bound on the sum over samples and members of f(n w), n the sample's size.
     divergence
@@ -52,9 +52,9 @@ def least(
 
     Notes
     -----
-    The weights are n w = f'^-1((mu - slope / n) / eta), with one mu in each sample, which makes the
-    sum 1, and one eta for all, which puts them on the ball's edge. Where the whole simplex lies
-    within the ball, they are those of the least slopes.
+    The weights are n w = f'^-1((mu - slope / n) / eta). One mu in each sample makes the sum 1, and
+    one eta for all puts them on the ball's edge. If the whole simplex lies within the ball, all
+    weight is on the least slopes.
     """
     scaled = [(s.slope / s.counts.sum(), s.counts) for s in samples]
     spread = sum(
@@ -93,8 +93,8 @@ def _tilt_kl(slope: _Array, count: _Array, eta: float) -> _Array:
 
 
 def _tilt_reverse(slope: _Array, count: _Array, eta: float) -> _Array:
-    # n w = eta / (gap + nu): the sum over members is convex and falls in nu, so that Newton's
-    # steps from the left never pass the root.
+    # n w = eta / (gap + nu): the sum over members is convex and decreasing in nu, so Newton's steps
+    # from the left never pass the root.
     gap, n = slope - slope.min(), count.sum()
     nu = eta * float(count[gap == 0.0].sum()) / n
     for _ in range(100):
@@ -108,8 +108,8 @@ def _tilt_reverse(slope: _Array, count: _Array, eta: float) -> _Array:
 
 
 def _tilt_chi_square(slope: _Array, count: _Array, eta: float) -> _Array:
-    # n w = (1 + (mu - slope) / eta)_+: with the k least slopes in use, mu is known; the right k is
-    # the most for which the last one's weight is still positive.
+    # n w = (1 + (mu - slope) / eta)_+: the k least slopes in use give mu, and k is the largest
+    # number for which the weight of the last is positive.
     order = np.argsort(slope, kind="stable")
     used, total = np.cumsum(count[order]), np.cumsum((count * slope)[order])
     level = (total + eta * count.sum()) / used

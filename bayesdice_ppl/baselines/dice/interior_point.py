@@ -1,6 +1,6 @@
-"""The saddle point of a quadratic function, of which some values may not be negative.
+"""The saddle point of a quadratic function under bounds: some combinations may not be negative.
 
-It is a linear complementarity problem, solved by a primal-dual interior-point method; each step is
+It is a linear complementarity problem, solved by a primal-dual interior-point method. Each step is
 a linear system with the matrix of the problem without bounds.
 """
 
@@ -55,8 +55,8 @@ def interior_point(
         stationary[:size] += values.T @ price
         primal = values @ x[:size] - slack
         gap = float(slack @ price) / len(slack)
-        # Multipliers grow where constraints nearly contradict each other, and rounding with them;
-        # what the ratio itself has to satisfy is not measured by them.
+        # Where constraints nearly contradict each other, multipliers grow, and rounding errors with
+        # them. What the ratio itself has to satisfy is measured without them.
         scale = 1.0 + max(np.abs(x).max(), price.max())
         of_ratio = max(np.abs(primal).max(), np.abs(stationary[2 * size :]).max())
         met = of_ratio <= _MET * (1.0 + np.abs(x[:size]).max())
@@ -65,7 +65,7 @@ def interior_point(
         if scale > _ENDLESS:
             break
         bent = _with_barrier(matrix, values, price / slack, size)
-        # First the step that would end it all, then as much centering as that step calls for.
+        # Mehrotra: first the step to the solution, then as much centering as that step needs.
         affine = _direction(bent, stationary, primal, slack, price, -slack * price, values, size)
         reach = _reach(slack, affine[1], price, affine[2], 1.0)
         ahead = (slack + reach * affine[1]) @ (price + reach * affine[2]) / len(slack)
@@ -75,8 +75,8 @@ def interior_point(
         reach = _reach(slack, ds, price, dy, 0.995)
         x, slack, price = x + reach * dx, slack + reach * ds, price + reach * dy
     raise LogsError(
-        "no saddle point with a ratio of at least 0 was found on this log: the features leave no "
-        "such ratio, or next to none. Use zeta_positive=False, more ridge, or other features."
+        "zeta_positive: no saddle point with a ratio of at least 0 was found on this log, as the "
+        "features allow none or few. Use zeta_positive=False, more ridge, or other features."
     )
 
 

@@ -246,9 +246,9 @@ def test_bad_settings_are_refused():
         ({"refits": 3}, "refits"),
         ({"action_draws": 3}, "even"),
     ]:
-        with pytest.raises(SettingsError, match=f"bdqn: .*{match}"):
+        with pytest.raises(SettingsError, match=match):
             bdqn(**settings)
     with pytest.raises(SettingsError, match="rng_key"):
         bdqn().estimate(exhaustive_logs(), POLICY, gamma=0.5)
-    with pytest.raises(SettingsError, match="gamma = 1"):
+    with pytest.raises(SettingsError, match="a discount below 1, found 1"):
         bdqn().estimate(exhaustive_logs(), POLICY, gamma=1.0, rng_key=KEY)

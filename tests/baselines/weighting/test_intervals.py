@@ -56,7 +56,7 @@ def test_bca_is_scipys(level):
 def test_bca_in_batches_is_the_same(monkeypatch):
     key = jax.random.key(5)
     whole = bca_interval(SAMPLE, 0.9, key, 500)
-    monkeypatch.setattr("bayesdice_ppl.baselines.intervals._MOST_NUMBERS", 100)
+    monkeypatch.setattr("bayesdice_ppl.baselines.weighting.intervals._MOST_NUMBERS", 100)
     np.testing.assert_allclose(bca_interval(SAMPLE, 0.9, key, 500), whole, rtol=1e-13)
 
 

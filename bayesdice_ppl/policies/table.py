@@ -1,0 +1,121 @@
+"""The table of candidates: one row per policy, state and action."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import polars as pl
+
+from bayesdice_ppl.errors import PoliciesError
+from bayesdice_ppl.logs.labels import as_labels, encode, sorted_labels
+from bayesdice_ppl.logs.tables import map_columns
+from bayesdice_ppl.policies.tabular import TabularPolicy, check_probabilities
+
+COLUMNS = ("policy", "state", "action", "prob")
+
+
+def read_tables(frame: pl.DataFrame, columns: Mapping[str, str] | None) -> dict[str, TabularPolicy]:
+    """Validate a table ``policy, state, action, prob``.
+
+    Parameters
+    ----------
+    frame
+        The table. A pair of state and action that a policy's rows leave out has probability 0.
+    columns
+        Our name -> the table's name.
+
+    Returns
+    -------
+    dict
+        Name -> policy, in the order of first appearance.
+
+    Raises
+    ------
+    PoliciesError
+        With the row, the policy and the state.
+    """
+    table, _ = map_columns(frame, columns, COLUMNS, COLUMNS, PoliciesError)
+    if table.height == 0:
+        raise PoliciesError("expected a table of candidates with rows, found none.")
+    for column in COLUMNS:
+        if table[column].null_count():
+            row = int(table[column].is_null().arg_true()[0])
+            raise PoliciesError(
+                f"row {row + 1}, column {column!r}: the value is missing. Fill it in."
+            )
+    policy = as_labels(table["policy"], "policy", PoliciesError).cast(pl.String)
+    state = as_labels(table["state"], "state", PoliciesError)
+    action = as_labels(table["action"], "action", PoliciesError)
+    prob = _probabilities(table["prob"])
+
+    names = np.array(policy.unique(maintain_order=True).to_list(), dtype=object)
+    states, actions = sorted_labels(state), sorted_labels(action)
+    codes = encode(policy, names), encode(state, states), encode(action, actions)
+    _check_duplicates(codes, policy, state, action)
+
+    values = np.zeros((len(names), len(states), len(actions)))
+    present = np.zeros((len(names), len(states)), dtype=bool)
+    values[codes] = prob
+    present[codes[0], codes[1]] = True
+    candidates = {}
+    for j, name in enumerate(names.tolist()):
+        rows = present[j]
+        check_probabilities(values[j, rows], states[rows], actions, name)
+        candidates[name] = TabularPolicy(values[j, rows], states[rows], actions)
+    return candidates
+
+
+def write_tables(policies: Mapping[str, TabularPolicy]) -> pl.DataFrame:
+    """Write candidates as a table ``policy, state, action, prob``; the inverse of `read_tables`."""
+    frames = []
+    for name, policy in policies.items():
+        n_states, n_actions = policy.probabilities.shape
+        frames.append(
+            pl.DataFrame(
+                {
+                    "policy": [name] * (n_states * n_actions),
+                    "state": np.repeat(policy.states, n_actions).tolist(),
+                    "action": np.tile(policy.actions, n_states).tolist(),
+                    "prob": policy.probabilities.ravel(),
+                }
+            )
+        )
+    return pl.concat(frames)
+
+
+def _probabilities(series: pl.Series) -> np.ndarray:
+    if series.dtype == pl.String:
+        parsed = series.cast(pl.Float64, strict=False)
+        if parsed.null_count():
+            row = int(parsed.is_null().arg_true()[0])
+            raise PoliciesError(
+                f"row {row + 1}, column 'prob': expected a number, found the text {series[row]!r}. "
+                "Write every entry as a number, such as 0.5."
+            )
+        series = parsed
+    if not series.dtype.is_numeric():
+        raise PoliciesError(f"column 'prob': expected numbers, found {series.dtype}. Convert it.")
+    prob = series.cast(pl.Float64).to_numpy()
+    bad = ~((prob >= 0.0) & (prob <= 1.0))
+    if bad.any():
+        row = int(np.flatnonzero(bad)[0])
+        raise PoliciesError(
+            f"row {row + 1}, column 'prob': expected a probability in [0, 1], found {prob[row]:g}. "
+            "Correct it."
+        )
+    return prob
+
+
+def _check_duplicates(
+    codes: tuple[np.ndarray, ...], policy: pl.Series, state: pl.Series, action: pl.Series
+) -> None:
+    keys = pl.DataFrame({str(i): code for i, code in enumerate(codes)})
+    again = ~keys.select(pl.struct(pl.all()).is_first_distinct()).to_series()
+    if again.any():
+        row = int(again.arg_true()[0])
+        raise PoliciesError(
+            f"row {row + 1}: expected each policy, state and action once, found policy "
+            f"{policy[row]!r}, state {state[row]!r}, action {action[row]!r} a second time. Keep "
+            "one row."
+        )
