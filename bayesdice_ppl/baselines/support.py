@@ -7,9 +7,11 @@ episodes they rest on, and whether any policy could have such a value.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from jaxtyping import PRNGKeyArray
 
 from bayesdice_ppl.baselines.interface import Baseline, Estimate
 from bayesdice_ppl.belief import SupportWarning
@@ -27,8 +29,21 @@ from bayesdice_ppl.logs import Logs
 from bayesdice_ppl.policies import ContinuousPolicy, Policy
 
 
-class Answered(Protocol):
-    """A method's answers for all candidates, and the query: what is read of `Estimates`."""
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """What a method says of all candidates.
+
+    Attributes
+    ----------
+    method
+        The baseline.
+    names
+        The N candidates, in the order given.
+    estimates
+        One `Estimate` each.
+    logs, policies, gamma, level, rng_key, on_termination
+        The question.
+    """
 
     method: Baseline
     names: tuple[str, ...]
@@ -36,10 +51,12 @@ class Answered(Protocol):
     logs: Logs
     policies: Mapping[str, Policy | ContinuousPolicy]
     gamma: float
+    level: float
+    rng_key: PRNGKeyArray | None
     on_termination: str
 
 
-def support_of(found: Answered) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+def support_of(found: Answers) -> tuple[dict[str, Any], dict[str, Any]]:
     """Figures and attributes that say what the log holds of every candidate.
 
     Returns
@@ -60,7 +77,7 @@ def support_of(found: Answered) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     return figures, attrs
 
 
-def warn_of_support(found: Answered) -> list[dict[str, Any]]:
+def warn_of_support(found: Answers) -> list[dict[str, Any]]:
     """Say what the log cannot tell of the candidates.
 
     Returns
@@ -72,7 +89,7 @@ def warn_of_support(found: Answered) -> list[dict[str, Any]]:
     return warnings
 
 
-def impossible_values(found: Answered) -> tuple[SupportWarning, ...]:
+def impossible_values(found: Answers) -> tuple[SupportWarning, ...]:
     """Warn of values outside the rewards' range, where no mean of rewards can lie.
 
     Notes
@@ -99,7 +116,7 @@ def impossible_values(found: Answered) -> tuple[SupportWarning, ...]:
     return tuple(warnings)
 
 
-def few_episodes(found: Answered) -> tuple[SupportWarning, ...]:
+def few_episodes(found: Answers) -> tuple[SupportWarning, ...]:
     """Warn where importance weights leave few episodes to an estimate.
 
     Notes
@@ -127,7 +144,7 @@ def few_episodes(found: Answered) -> tuple[SupportWarning, ...]:
     )
 
 
-def _measured(found: Answered) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+def _measured(found: Answers) -> tuple[dict[str, Any], dict[str, Any]]:
     settings = FitSettings(found.gamma, on_termination=found.on_termination)
     prepared = prepare_fit(found.logs, found.policies, settings)
     inputs, support = prepared.inputs, measure_support(prepared)
