@@ -16,10 +16,9 @@ import numpy as np
 from jaxtyping import PRNGKeyArray
 
 from bayesdice_ppl.envs import Outcomes
-from bayesdice_ppl.features import reach, renormalize
 from bayesdice_ppl.fitting import FitSettings
 from bayesdice_ppl.fitting.support import state_flow
-from bayesdice_ppl.moments import Cells
+from bayesdice_ppl.moments import Cells, reach, renormalize
 from bayesdice_ppl.policies import Policies
 from bayesdice_ppl.simulation import World, make_world, sample_transitions, true_value
 from benchmarks.calibration import BAR

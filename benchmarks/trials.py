@@ -15,10 +15,9 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from bayesdice_ppl.experiments.value_beliefs import check_form
-from bayesdice_ppl.features import renormalize
 from bayesdice_ppl.fitting import FitSettings, flat_settings
 from bayesdice_ppl.inference.marginals import one_value
-from bayesdice_ppl.moments import Candidates, Cells
+from bayesdice_ppl.moments import Candidates, Cells, renormalize
 from bayesdice_ppl.simulation import sample_transitions
 from benchmarks.layout import Setting, World, count, numbers_of, stack_worlds
 

@@ -114,8 +114,10 @@ class LabelRows(NamedTuple):
     n_states: int
     n_actions: int
 
-    default_ridge = 1e-6
-    """Transitions made up for each feature, few: to settle only what the log leaves open."""
+    @property
+    def default_ridge(self) -> float:
+        """Transitions made up for each feature, few: to settle only what the log leaves open."""
+        return 1e-6
 
 
 @final
@@ -136,8 +138,10 @@ class FeatureRows(NamedTuple):
     at_pair: Float[np.ndarray, "P d"]
     at_state: Float[np.ndarray, "S d"]
 
-    default_ridge = 1e-3
-    """As on labels, but more: the smallest directions of features are next to nothing."""
+    @property
+    def default_ridge(self) -> float:
+        """As on labels, but more: the smallest directions of features are next to nothing."""
+        return 1e-3
 
 
 type Rows = LabelRows | FeatureRows

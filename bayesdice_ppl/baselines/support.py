@@ -6,12 +6,10 @@ episodes they rest on, and whether any policy could have such a value.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bayesdice_ppl.baselines.interface import Baseline, Estimate
 from bayesdice_ppl.belief import SupportWarning
 from bayesdice_ppl.fitting import FitSettings, prepare_fit
 from bayesdice_ppl.fitting.support import (
@@ -23,23 +21,12 @@ from bayesdice_ppl.fitting.support import (
     support_warnings,
 )
 from bayesdice_ppl.fitting.warnings import constant_reward, much_left_out
-from bayesdice_ppl.logs import Logs
-from bayesdice_ppl.policies import ContinuousPolicy, Policy
+
+if TYPE_CHECKING:
+    from bayesdice_ppl.baselines.estimates import Estimates
 
 
-class Answered(Protocol):
-    """A method's answers for all candidates, and the query: what is read of `Estimates`."""
-
-    method: Baseline
-    names: tuple[str, ...]
-    estimates: tuple[Estimate, ...]
-    logs: Logs
-    policies: Mapping[str, Policy | ContinuousPolicy]
-    gamma: float
-    on_termination: str
-
-
-def support_of(found: Answered) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+def support_of(found: Estimates) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """Figures and attributes that say what the log holds of every candidate.
 
     Returns
@@ -60,7 +47,7 @@ def support_of(found: Answered) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     return figures, attrs
 
 
-def warn_of_support(found: Answered) -> list[dict[str, Any]]:
+def warn_of_support(found: Estimates) -> list[dict[str, Any]]:
     """Say what the log cannot tell of the candidates.
 
     Returns
@@ -72,7 +59,7 @@ def warn_of_support(found: Answered) -> list[dict[str, Any]]:
     return warnings
 
 
-def impossible_values(found: Answered) -> tuple[SupportWarning, ...]:
+def impossible_values(found: Estimates) -> tuple[SupportWarning, ...]:
     """Warn of values outside the rewards' range, where no mean of rewards can lie.
 
     Notes
@@ -99,7 +86,7 @@ def impossible_values(found: Answered) -> tuple[SupportWarning, ...]:
     return tuple(warnings)
 
 
-def few_episodes(found: Answered) -> tuple[SupportWarning, ...]:
+def few_episodes(found: Estimates) -> tuple[SupportWarning, ...]:
     """Warn where importance weights leave few episodes to an estimate.
 
     Notes
@@ -127,7 +114,7 @@ def few_episodes(found: Answered) -> tuple[SupportWarning, ...]:
     )
 
 
-def _measured(found: Answered) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+def _measured(found: Estimates) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     settings = FitSettings(found.gamma, on_termination=found.on_termination)
     prepared = prepare_fit(found.logs, found.policies, settings)
     inputs, support = prepared.inputs, measure_support(prepared)

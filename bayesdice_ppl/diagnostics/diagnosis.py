@@ -14,11 +14,12 @@ import jax
 import numpy as np
 
 from bayesdice_ppl.belief import BeliefView, read_statistic
-from bayesdice_ppl.errors import BeliefError
+from bayesdice_ppl.errors import BeliefError, SettingsError
 from bayesdice_ppl.fitting import FitSettings, fit_flat, flat_settings
 from bayesdice_ppl.inference import Normalization
 from bayesdice_ppl.logs import Logs
 from bayesdice_ppl.policies import ContinuousPolicy, Policy, TabularPolicy, action_frequencies
+from bayesdice_ppl.statistics import statistic_choice
 
 if TYPE_CHECKING:
     import polars as pl
@@ -147,9 +148,17 @@ def _constraint(view: BeliefView) -> Check:
     )
 
 
+def _in_reward_units(statistic: str) -> bool:
+    """Whether a statistic has the unit of the reward; of a function of one's own it is unknown."""
+    try:
+        return statistic_choice(statistic).reward_units
+    except SettingsError:
+        return False
+
+
 def _range(view: BeliefView) -> Check:
     statistic = read_statistic(view.belief)
-    if statistic.partition("(")[0] not in ("mean", "cvar", "quantile") or statistic[:5] == "mean(":
+    if not _in_reward_units(statistic):
         return Check("range", None, f"not made, because {statistic} is not in reward units.")
     value, reward = view.value, view.reward
     low, high = float(reward.min()), float(reward.max())

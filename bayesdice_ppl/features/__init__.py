@@ -1,42 +1,34 @@
 """Feature maps: what the ratio and the multipliers can tell apart.
 
 The tabular map, `one_hot`, is the default for labels: one feature for each state-action pair that
-the log holds. For vectors there are `polynomial` and `fourier`; `table` and `function` take the
-user's own; `product` and `concatenate` combine them; `gaussian_process` takes any kernel.
+the log holds. For vectors there are `polynomial`, `fourier` and, with any kernel,
+`gaussian_process`. `table` and `function` take the user's own features. `product` and `concatenate`
+combine maps.
 """
 
+from typing import TYPE_CHECKING, Any
+
 from bayesdice_ppl.features import kernels
+from bayesdice_ppl.features.basis import principal_map, ratio_basis
 from bayesdice_ppl.features.categories import one_hot
 from bayesdice_ppl.features.combinations import concatenate, product
 from bayesdice_ppl.features.expectation import (
     SampledActions,
     expect_over_labels,
     expect_over_samples,
-    principal_map,
-    ratio_basis,
     sample_actions,
     sampling_variance,
 )
 from bayesdice_ppl.features.fourier import fourier
 from bayesdice_ppl.features.given import function, table
 from bayesdice_ppl.features.maps import FeatureChoice, FeatureMap, Points, Space
-from bayesdice_ppl.features.pairs import (
-    LoggedPairs,
-    Reach,
-    logged_pairs,
-    reach,
-    renormalize,
-    renormalize_pairs,
-)
 from bayesdice_ppl.features.polynomial import polynomial
 from bayesdice_ppl.features.processes import gaussian_process
 
 __all__ = [
     "FeatureChoice",
     "FeatureMap",
-    "LoggedPairs",
     "Points",
-    "Reach",
     "SampledActions",
     "Space",
     "concatenate",
@@ -46,16 +38,19 @@ __all__ = [
     "function",
     "gaussian_process",
     "kernels",
-    "logged_pairs",
     "one_hot",
     "polynomial",
     "principal_map",
     "product",
     "ratio_basis",
-    "reach",
-    "renormalize",
-    "renormalize_pairs",
     "sample_actions",
     "sampling_variance",
     "table",
 ]
+
+if not TYPE_CHECKING:
+    _MOVED = {"LoggedPairs", "Reach", "logged_pairs", "reach", "renormalize", "renormalize_pairs"}
+
+    def __getattr__(name: str) -> Any:
+        hint = f" Use bayesdice_ppl.moments.{name}." if name in _MOVED else ""
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}.{hint}")

@@ -1,4 +1,4 @@
-"""One-hot features of labels, as a factor of others or alone."""
+"""One-hot features of labels, alone or as a factor in a product."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class OneHot(NamedTuple):
             labels = space.labels(part)
             if labels is None:
                 raise SettingsError(
-                    f"one_hot: the log's {part}s are vectors, and it needs labels; use fourier or "
+                    f"one_hot: expected {part}s that are labels, found vectors. Use fourier or "
                     "polynomial for them."
                 )
             sizes.append(len(labels))

@@ -1,4 +1,4 @@
-"""Features made of others: products, as of a state's with an action's, and lists side by side."""
+"""Features made of other features: their products, or all of them side by side."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class CombinedMap(NamedTuple):
 
 @final
 class Combined(NamedTuple):
-    """A choice made of others; make one with `product` or `concatenate`."""
+    """A choice made of other choices; make one with `product` or `concatenate`."""
 
     choices: tuple[FeatureChoice, ...]
     multiply: bool
@@ -75,7 +75,7 @@ def product(*choices: FeatureChoice) -> Combined:
     Raises
     ------
     SettingsError
-        There are fewer, or one is no choice of features.
+        There are fewer, or one is not a choice of features.
     """
     return _combined(choices, "product", multiply=True)
 
@@ -91,7 +91,7 @@ def concatenate(*choices: FeatureChoice) -> Combined:
     Raises
     ------
     SettingsError
-        There are fewer, or one is no choice of features.
+        There are fewer, or one is not a choice of features.
     """
     return _combined(choices, "concatenate", multiply=False)
 

@@ -1,87 +1,24 @@
-"""Features of a log's points, and their expectation under each candidate: phi(s, pi).
+"""The expectation of features over a candidate's actions: phi(s, pi) = E_{a ~ pi(.|s)} phi(s, a).
 
-Over labels the expectation is a sum over the action space. Over vectors it is a mean of sampled
-actions, in mirrored pairs where the policy has a center; how much the sampling adds to the error of
-a value is measured, so that it can be reported.
+Over labels the expectation is a sum over the action space. Over vectors it is a mean over sampled
+actions, in mirrored pairs where the policy is symmetric, and the variance of that mean is at hand
+for the belief to report.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple, final
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int, PRNGKeyArray
 
-from bayesdice_ppl.errors import PoliciesError, SettingsError
+from bayesdice_ppl.errors import PoliciesError
 from bayesdice_ppl.features.maps import FeatureMap, Points
-from bayesdice_ppl.policies import ContinuousPolicy
-from bayesdice_ppl.policies.gaussian import SymmetricPolicy
+from bayesdice_ppl.policies import ContinuousPolicy, SymmetricPolicy
 
-_LEAST_DIRECTION = 1e-10
 _CHUNK_NUMBERS = 2**23
-"""Features that are held at once while means are taken."""
-
-
-@final
-class PrincipalMap(NamedTuple):
-    """A map in the principal directions that its features have over the log.
-
-    Attributes
-    ----------
-    inner
-        The map.
-    rotation
-        Orthonormal columns, shape (d, d').
-    """
-
-    inner: FeatureMap
-    rotation: Float[np.ndarray, "d d2"]
-
-    def __call__(self, points: Points) -> Float[np.ndarray, "b d2"]:
-        """Features of points."""
-        return self.inner(points) @ self.rotation
-
-
-def principal_map(feature_map: FeatureMap, points: Points) -> PrincipalMap:
-    """Rotate features, and leave out directions in which they hardly differ over the log.
-
-    Parameters
-    ----------
-    feature_map
-        The map.
-    points
-        The logged points.
-
-    Raises
-    ------
-    SettingsError
-        The map gives no feature, or zeros only.
-
-    Notes
-    -----
-    Smooth features are nearly collinear: a direction whose mean square is below 1e-10 of the
-    largest adds nothing to a ratio, and takes digits from everything that is solved with it. A
-    rotation leaves the prior and every penalty as they were.
-    """
-    at_points = feature_map(points)
-    values, vectors = np.linalg.eigh(at_points.T @ at_points)
-    kept = values > _LEAST_DIRECTION * values.max(initial=0.0)
-    if not kept.any():
-        raise SettingsError("features: the map gives no feature that is not zero over the log.")
-    return PrincipalMap(feature_map, np.ascontiguousarray(vectors[:, kept][:, ::-1]))
-
-
-def ratio_basis(at_pair: Float[np.ndarray, "P d"]) -> Float[np.ndarray, "P K"]:
-    """Features of the ratio: a constant, and the test features that vary over the log.
-
-    Parameters
-    ----------
-    at_pair
-        Test features of the logged pairs, shape (P, d).
-    """
-    varies = np.ptp(at_pair, axis=0) > 0.0
-    return np.concatenate([np.ones((len(at_pair), 1)), at_pair[:, varies]], axis=1)
+"""Most numbers in memory at once while means are taken."""
 
 
 def expect_over_labels(
@@ -102,7 +39,7 @@ def expect_over_labels(
     probabilities
         The candidates, shape (N, S, A).
     needed
-        States in which actions are taken, shape (S,); the others keep zeros.
+        States in which actions are taken, shape (S,); the others get zeros.
     n_features
         d.
     """
@@ -143,7 +80,7 @@ def sample_actions(
     n_numbers: int,
     rng_key: PRNGKeyArray,
 ) -> SampledActions:
-    """Draw the candidates' actions, with the same key for all, so that their errors are alike.
+    """Draw the candidates' actions, with the same key for all, so that their errors move together.
 
     Parameters
     ----------
@@ -174,16 +111,18 @@ def sample_actions(
         action = np.asarray(policy.sample(rng_key, obs, n), dtype=np.float64)
         if action.shape != (n, len(rows), n_numbers):
             raise PoliciesError(
-                f"policy {name!r}: sample gave shape {action.shape} for n={n} and {len(rows)} "
-                f"observations; expected {(n, len(rows), n_numbers)}, as the log's actions have "
-                f"{n_numbers} numbers."
+                f"policy {name!r}: expected sample to give shape {(n, len(rows), n_numbers)} for "
+                f"n={n} and {len(rows)} observations, as the log's actions have {n_numbers} "
+                f"numbers, found {action.shape}."
             )
         if center is not None:
             other = np.asarray(center.mirror(obs, action), dtype=np.float64)
-            # A pair stands side by side.
+            # Mirror images stand side by side, and are averaged as one draw.
             action = np.stack([action, other], axis=1).reshape(n_draws, len(rows), n_numbers)
         if not np.isfinite(action).all():
-            raise PoliciesError(f"policy {name!r}: sample gave a number that is not finite.")
+            raise PoliciesError(
+                f"policy {name!r}: expected sample to give finite numbers, found others."
+            )
         drawn.append(action)
         group.append(1 if center is None else 2)
     return SampledActions(np.stack(drawn), rows, tuple(group))
@@ -237,7 +176,7 @@ def _sampled_features(
     sampled: SampledActions,
     n_features: int,
 ) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-    """Features (L, c, d) of one candidate's actions in some of the states at a time."""
+    """Features (L, c, d) of one candidate's actions in a few states at a time."""
     n_draws, n_rows = sampled.action.shape[1:3]
     for j, action in enumerate(sampled.action):
         for rows in _chunks(np.arange(n_rows), n_draws * n_features):

@@ -12,12 +12,12 @@ from typing import NamedTuple, final
 import numpy as np
 from jaxtyping import Float, PRNGKeyArray
 
+from bayesdice_ppl.checks import even, positive
 from bayesdice_ppl.errors import SettingsError
 from bayesdice_ppl.features.maps import (
     Points,
     Scale,
     Space,
-    check_count,
     check_part,
     numbers,
     parts_of,
@@ -77,7 +77,9 @@ class Fourier(NamedTuple):
         import jax
 
         if rng_key is None:
-            raise SettingsError("fourier: its frequencies are random; give rng_key.")
+            raise SettingsError(
+                "fourier: expected an rng_key, since its frequencies are random, found none."
+            )
         values = numbers(space.points, self.of, "fourier")
         scale = scale_of(values)
         key_points, key_frequency = jax.random.split(rng_key)
@@ -152,14 +154,10 @@ def fourier(
     SettingsError
         A number is out of range, or a length scale and a multiple of the median are both given.
     """
-    check_count(n_features, "fourier: n_features", 2)
-    if n_features % 2:
-        raise SettingsError(f"fourier: n_features: expected an even number, found {n_features}.")
-    for name, number in (("length_scale", length_scale), ("times_median", times_median)):
-        if number is not None and not (
-            isinstance(number, int | float) and math.isfinite(number) and number > 0.0
-        ):
-            raise SettingsError(f"fourier: {name}: expected a positive number, found {number!r}.")
+    n_features = even("fourier: n_features", n_features)
+    if length_scale is not None:
+        length_scale = positive("fourier: length_scale", length_scale)
+    times_median = positive("fourier: times_median", times_median)
     if length_scale is not None and times_median != 1.0:
-        raise SettingsError("fourier: give length_scale or times_median, not both.")
-    return Fourier(int(n_features), length_scale, float(times_median), check_part(of, "fourier"))
+        raise SettingsError("fourier: expected length_scale or times_median, found both.")
+    return Fourier(n_features, length_scale, times_median, check_part(of, "fourier"))

@@ -56,14 +56,15 @@ class Table:
             labels = space.labels(part)
             if labels is None:
                 raise SettingsError(
-                    f"features.table: the log's {part}s are vectors; give a function instead."
+                    f"features.table: expected {part}s that are labels, found vectors. Use "
+                    "features.function."
                 )
             where = {label: i for i, label in enumerate(given)}
             missing = [label for label in labels.tolist() if label not in where]
             if missing:
                 raise SettingsError(
-                    f"features.table: it has no {part} {missing[0]!r}, which the log or the action "
-                    f"space holds ({len(missing)} missing); add its features."
+                    f"features.table: expected every {part} of the log and the action space, found "
+                    f"no {missing[0]!r} ({len(missing)} missing). Add its features."
                 )
             rows.append(np.array([where[label] for label in labels.tolist()]))
         plain = TableMap(self.values, *rows)
@@ -75,7 +76,7 @@ class Table:
 
 @final
 class FunctionMap(NamedTuple):
-    """A function of the user's, its answers checked.
+    """A function of the user's whose results are checked.
 
     Attributes
     ----------
@@ -106,17 +107,17 @@ class FunctionMap(NamedTuple):
             ) from cause
         if table.ndim != 2 or len(table) != len(points.state):
             raise SettingsError(
-                f"features.function: gave shape {table.shape} for {len(points.state)} points; "
-                "expected (batch, d)."
+                "features.function: expected a function that gives shape (batch, d), found "
+                f"{table.shape} for {len(points.state)} points."
             )
         if not np.isfinite(table).all():
-            raise SettingsError("features.function: gave a number that is not finite.")
+            raise SettingsError("features.function: expected finite numbers, found others.")
         if self.size is None:
             return table
         if table.shape[1] != len(self.size):
             raise SettingsError(
-                f"features.function: gave {len(self.size)} features for some points and "
-                f"{table.shape[1]} for others."
+                "features.function: expected as many features for all points, found "
+                f"{len(self.size)} for some points and {table.shape[1]} for others."
             )
         return table / self.size
 
@@ -174,9 +175,11 @@ def table(values: Any, *, states: Sequence[Any], actions: Sequence[Any]) -> Tabl
         )
     for part, labels in zip(("states", "actions"), names, strict=True):
         if len(set(labels)) != len(labels):
-            raise SettingsError(f"features.table: {part}: a label comes twice.")
+            raise SettingsError(
+                f"features.table: {part}: expected every label once, found one twice."
+            )
     if not np.isfinite(found).all():
-        raise SettingsError("features.table: expected finite numbers.")
+        raise SettingsError("features.table: expected finite numbers, found others.")
     return Table(found, *names)
 
 

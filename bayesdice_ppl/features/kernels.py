@@ -1,24 +1,25 @@
-"""Kernels between state-action points, and the finite features that stand in for them.
+"""Kernels between state-action points.
 
-A kernel is a function k(x, y) of two sets of points that returns their matrix; it is both a prior
-covariance of the ratio and, through k(x, .), an infinite set of test features.
+A kernel is a function k(x, y) of two sets of points that returns their matrix. It is a prior
+covariance of the ratio, and through k(x, .) a set of test features, one for each point.
 """
 
 from __future__ import annotations
 
-import math
+from collections.abc import Iterable
 from typing import NamedTuple, Protocol, final
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from bayesdice_ppl.checks import positive
 from bayesdice_ppl.errors import SettingsError
 
 SMOOTHNESS = (0.5, 1.5, 2.5)
 """The Matern kernels that have a closed form, by their nu."""
 
 RELATIVE_TOLERANCE = 1e-12
-"""Directions of a kernel matrix below this share of the largest are rounding, and are left out."""
+"""Directions of a kernel matrix below this share of the largest are rounding errors, left out."""
 
 type LengthScale = float | tuple[float, ...]
 
@@ -26,7 +27,7 @@ type LengthScale = float | tuple[float, ...]
 class Kernel(Protocol):
     """A positive semidefinite function of two points, for two sets of points at once.
 
-    Any function of JAX arrays will do; it is traced, so it may not leave JAX.
+    Any function of JAX arrays will do. It is traced, so that it may call JAX functions only.
     """
 
     def __call__(self, x: Float[Array, "n p"], y: Float[Array, "m p"]) -> Float[Array, "n m"]:
@@ -109,11 +110,7 @@ class Linear(NamedTuple):
 
     def __call__(self, x: Float[Array, "n p"], y: Float[Array, "m p"]) -> Float[Array, "n m"]:
         """The kernel's matrix."""
-        return self.root(x) @ self.root(y).T
-
-    def root(self, x: Float[Array, "n p"]) -> Float[Array, "n d"]:
-        """A square root of the kernel's matrix, sd phi(x)."""
-        return self.sd * self.features(x)
+        return (self.sd * self.features(x)) @ (self.sd * self.features(y)).T
 
 
 @final
@@ -132,7 +129,7 @@ class Sum(NamedTuple):
 
 @final
 class Product(NamedTuple):
-    """The product of kernels: points are near where they are near in every factor."""
+    """The product of kernels: points are similar where every factor says so."""
 
     kernels: tuple[Kernel, ...]
 
@@ -160,7 +157,9 @@ def squared_exponential(length_scale: LengthScale, sd: float = 1.0) -> SquaredEx
     SettingsError
         A length scale or the deviation is not positive.
     """
-    return SquaredExponential(_scales(length_scale), _positive("sd", sd))
+    return SquaredExponential(
+        _scales("squared_exponential", length_scale), positive("squared_exponential: sd", sd)
+    )
 
 
 def matern(nu: float, length_scale: LengthScale, sd: float = 1.0) -> Matern:
@@ -179,8 +178,8 @@ def matern(nu: float, length_scale: LengthScale, sd: float = 1.0) -> Matern:
         A number is out of its range.
     """
     if nu not in SMOOTHNESS:
-        raise SettingsError(f"matern: expected nu to be 0.5, 1.5 or 2.5, found {nu!r}.")
-    return Matern(float(nu), _scales(length_scale), _positive("sd", sd))
+        raise SettingsError(f"matern: nu: expected 0.5, 1.5 or 2.5, found {nu!r}.")
+    return Matern(float(nu), _scales("matern", length_scale), positive("matern: sd", sd))
 
 
 def linear(features: FeatureFunction, sd: float = 1.0) -> Linear:
@@ -198,7 +197,7 @@ def linear(features: FeatureFunction, sd: float = 1.0) -> Linear:
     SettingsError
         The deviation is not positive.
     """
-    return Linear(features, _positive("sd", sd))
+    return Linear(features, positive("linear: sd", sd))
 
 
 def sum_of(*kernels: Kernel) -> Sum:
@@ -216,8 +215,8 @@ def _squared_distance(
 ) -> Float[Array, "n m"]:
     """Sum of squared differences, coordinate by coordinate.
 
-    Not |x|^2 + |y|^2 - 2 x'y, whose rounding leaves near points 1e-8 apart: more than the tolerance
-    of the factorizations.
+    The shorter |x|^2 + |y|^2 - 2 x'y would round: equal points would be 1e-8 apart, which is more
+    than the factorizations tolerate.
     """
     scale = jnp.asarray(length_scale, x.dtype)
     x, y = x / scale, y / scale
@@ -227,16 +226,11 @@ def _squared_distance(
     return total
 
 
-def _scales(length_scale: LengthScale) -> LengthScale:
-    if isinstance(length_scale, int | float):
-        return _positive("length_scale", length_scale)
-    return tuple(_positive("length_scale", one) for one in length_scale)
-
-
-def _positive(name: str, number: float) -> float:
-    if not (math.isfinite(number) and number > 0.0):
-        raise SettingsError(f"kernel: expected a positive {name}, found {number!r}.")
-    return float(number)
+def _scales(name: str, length_scale: LengthScale) -> LengthScale:
+    setting = f"{name}: length_scale"
+    if isinstance(length_scale, Iterable) and not isinstance(length_scale, str):
+        return tuple(positive(setting, one) for one in length_scale)
+    return positive(setting, length_scale)
 
 
 def _some(name: str, kernels: tuple[Kernel, ...]) -> tuple[Kernel, ...]:

@@ -1,8 +1,8 @@
 """What a feature map is: a function of state-action points that is built once for each log.
 
-A choice, such as `fourier(200)`, says what to build; building it on a log's points fixes scales and
-random frequencies and gives the map itself. Points hold vectors where the log does, and the codes
-of labels elsewhere.
+A choice, such as `fourier(200)`, says what to build. Its `build` takes scales from the log's
+points, draws random frequencies, and returns the map. Points are vectors where the log holds
+vectors, and codes of labels elsewhere.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from jaxtyping import Float, Int, PRNGKeyArray, Shaped
 
+from bayesdice_ppl.checks import one_of
 from bayesdice_ppl.errors import SettingsError
 
 PARTS = ("state", "action", "both")
@@ -62,7 +63,7 @@ class FeatureMap(Protocol):
 
 @runtime_checkable
 class FeatureChoice(Protocol):
-    """What can be asked for; its text (`str`) is kept with the belief."""
+    """A choice of features; its text (`str`) is stored with the belief."""
 
     @property
     def sees(self) -> frozenset[str]:
@@ -80,31 +81,14 @@ def parts_of(of: str) -> tuple[str, ...]:
 
 
 def check_part(of: Any, name: str) -> str:
-    """Refuse an unknown part.
-
-    Raises
-    ------
-    SettingsError
-        It is not one of ``"state"``, ``"action"``, ``"both"``.
-    """
-    if of not in PARTS:
-        raise SettingsError(f"{name}: of: expected one of {', '.join(PARTS)}, found {of!r}.")
-    return str(of)
-
-
-def check_count(value: Any, name: str, least: int = 1) -> int:
-    """Refuse what is no whole number of at least ``least``.
+    """Refuse what is not ``"state"``, ``"action"`` or ``"both"``.
 
     Raises
     ------
     SettingsError
         It is something else.
     """
-    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
-        raise SettingsError(
-            f"{name}: expected a whole number of at least {least}, found {value!r}."
-        )
-    return int(value)
+    return one_of(f"{name}: of", of, PARTS)
 
 
 def numbers(points: Points, of: str, name: str) -> Float[np.ndarray, "b p"]:
@@ -113,14 +97,14 @@ def numbers(points: Points, of: str, name: str) -> Float[np.ndarray, "b p"]:
     Raises
     ------
     SettingsError
-        A part holds labels, which are no numbers even where they are integers.
+        A part holds labels, which are not numbers even where they are integers.
     """
     found = []
     for part in parts_of(of):
         values = getattr(points, part)
         if values.ndim != 2:
             raise SettingsError(
-                f"{name}: the log's {part}s are labels, and it needs numbers; use "
+                f"{name}: expected {part}s that are vectors, found labels. Use "
                 f"product({name}(..., of={'action' if part == 'state' else 'state'!r}), "
                 f"one_hot(of={part!r})), or give {part}s as vectors."
             )
@@ -132,8 +116,8 @@ def _check_size(size: Float[np.ndarray, " d"], what: str) -> None:
     if not np.isfinite(size).all():
         place = int(np.flatnonzero(~np.isfinite(size))[0])
         raise SettingsError(
-            f"features: {what} {place} (counted from 0) is too large for double precision; give it "
-            "in other units."
+            f"features: expected {what}s that double precision can hold, found {what} {place} "
+            "(counted from 0) too large. Give it in other units."
         )
 
 
@@ -149,10 +133,10 @@ class Scale(NamedTuple):
 
 
 def unit_size(values: Float[np.ndarray, "b d"]) -> Float[np.ndarray, " d"]:
-    """Root mean square of each feature over the log, 1 where it is zero throughout.
+    """Root mean square of each feature over the log, 1 where it is always zero.
 
-    Features on very different scales would have very different priors, and the small ones would be
-    taken for rounding.
+    Features on very different scales would have very different priors, and small ones would look
+    like rounding errors.
     """
     with np.errstate(over="ignore"):
         size = np.sqrt(np.mean(values**2, axis=0))
@@ -161,7 +145,7 @@ def unit_size(values: Float[np.ndarray, "b d"]) -> Float[np.ndarray, " d"]:
 
 
 def scale_of(values: Float[np.ndarray, "b p"]) -> Scale:
-    """Scale of the logged numbers; one that never varies keeps its own units."""
+    """Scale of the logged numbers; a number that never varies keeps its own units."""
     with np.errstate(over="ignore", invalid="ignore"):
         sd = values.std(axis=0)
     _check_size(sd, "number")

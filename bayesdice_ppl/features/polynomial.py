@@ -9,12 +9,12 @@ from typing import NamedTuple, final
 import numpy as np
 from jaxtyping import Float, Int, PRNGKeyArray
 
+from bayesdice_ppl.checks import whole
 from bayesdice_ppl.errors import SettingsError
 from bayesdice_ppl.features.maps import (
     Points,
     Scale,
     Space,
-    check_count,
     check_part,
     numbers,
     parts_of,
@@ -77,8 +77,8 @@ class Polynomial(NamedTuple):
         count = comb(p + self.degree, self.degree)
         if count > MOST:
             raise SettingsError(
-                f"polynomial: degree {self.degree} of {p} numbers has {count:,} terms, more than "
-                f"{MOST:,}; use a lower degree, or fourier."
+                f"polynomial: expected at most {MOST:,} terms, found {count:,} for degree "
+                f"{self.degree} of {p} numbers. Use a lower degree, or fourier."
             )
         powers = [
             np.bincount(chosen, minlength=p)
@@ -107,6 +107,6 @@ def polynomial(degree: int, *, of: str = "both") -> Polynomial:
     Raises
     ------
     SettingsError
-        The degree is no positive whole number, or the part is unknown.
+        The degree is not a positive whole number, or the part is unknown.
     """
-    return Polynomial(check_count(degree, "polynomial: degree"), check_part(of, "polynomial"))
+    return Polynomial(whole("polynomial: degree", degree), check_part(of, "polynomial"))

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int, PRNGKeyArray
 
+from bayesdice_ppl.checks import whole
 from bayesdice_ppl.errors import SettingsError
 from bayesdice_ppl.features.kernels import Kernel
 from bayesdice_ppl.features.low_rank import NystromFeatures, gram_root, nystrom
@@ -21,7 +22,6 @@ from bayesdice_ppl.features.maps import (
     Points,
     Scale,
     Space,
-    check_count,
     check_part,
     numbers,
     parts_of,
@@ -29,7 +29,7 @@ from bayesdice_ppl.features.maps import (
 )
 
 MOST_POINTS = 2000
-"""Most logged points among which inducing points are looked for."""
+"""Most logged points among which inducing points are chosen."""
 
 
 @final
@@ -78,8 +78,8 @@ class Process(NamedTuple):
         if len(places) > MOST_POINTS:
             if rng_key is None:
                 raise SettingsError(
-                    "gaussian_process: inducing points are looked for among logged points taken at "
-                    "random; give rng_key."
+                    "gaussian_process: expected an rng_key, since inducing points are chosen among "
+                    f"{MOST_POINTS:,} random logged points, found none."
                 )
             chosen = jax.random.choice(rng_key, len(places), (MOST_POINTS,), replace=False)
             places = places[np.asarray(chosen)]
@@ -94,7 +94,7 @@ class Process(NamedTuple):
 def inducing_points(
     kernel: Kernel, places: Float[np.ndarray, "n p"], n_inducing: int
 ) -> Int[np.ndarray, " M"]:
-    """The points that together leave least of all the others' variance, chosen one after another.
+    """Choose points one after another, each the one that is least determined by those before it.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ def inducing_points(
     places
         Points to choose from, shape (n, p).
     n_inducing
-        How many at most; fewer where these already determine all the others.
+        How many at most; fewer where they already determine all the others.
     """
     with jax.enable_x64(True):
         points = jnp.asarray(places)
@@ -111,8 +111,8 @@ def inducing_points(
             gram = np.array(kernel(points, points), dtype=np.float64)
         except (TypeError, ValueError) as cause:
             raise SettingsError(
-                f"gaussian_process: the kernel failed on points of {places.shape[1]} numbers: "
-                f"{str(cause).splitlines()[0]}"
+                f"gaussian_process: expected a kernel of points of {places.shape[1]} numbers, "
+                f"found one that fails on them: {str(cause).splitlines()[0]}"
             ) from cause
     expected = (len(places), len(places))
     if gram.shape != expected or not np.isfinite(gram).all():
@@ -124,9 +124,10 @@ def inducing_points(
     size = gram.diagonal().max()
     if not size > 0.0 or gram.diagonal().min() < 0.0 or np.abs(gram - gram.T).max() > 1e-8 * size:
         raise SettingsError(
-            "gaussian_process: expected a covariance, symmetric and with positive variances."
+            "gaussian_process: expected a kernel that is symmetric and has positive variances, as "
+            "a covariance does, found another."
         )
-    # Each step of Cholesky with pivoting takes the point of which least is known so far.
+    # Each step of a pivoted Cholesky factorization takes the point with most variance left.
     _, order = gram_root(gram)
     return np.sort(order[:n_inducing])
 
@@ -148,12 +149,12 @@ def gaussian_process(kernel: Kernel, *, n_inducing: int = 200, of: str = "both")
     Raises
     ------
     SettingsError
-        The kernel cannot be called, or a number is out of range.
+        The kernel is not a function, or a number is out of range.
     """
     if not callable(kernel):
         raise SettingsError(
             "gaussian_process: expected a kernel such as kernels.matern(2.5, 1.0), found "
             f"{kernel!r}."
         )
-    check_count(n_inducing, "gaussian_process: n_inducing")
-    return Process(kernel, int(n_inducing), check_part(of, "gaussian_process"))
+    n_inducing = whole("gaussian_process: n_inducing", n_inducing)
+    return Process(kernel, n_inducing, check_part(of, "gaussian_process"))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
@@ -164,12 +164,14 @@ def alternatives(
     """
     # One choice of features may itself be a NamedTuple.
     several = isinstance(features, list | tuple) and not isinstance(features, FeatureChoice)
-    maps: list[Any] = list(features) if several else [features]
-    priors: list[Any] = list(prior) if isinstance(prior, list | tuple) else [prior]
-    for name, given in (("features", maps), ("prior", priors)):
+    lists: dict[str, list[Any]] = {
+        "features": [*cast("Sequence[FeatureChoice]", features)] if several else [features],
+        "prior": list(prior) if isinstance(prior, list | tuple) else [prior],
+    }
+    for name, given in lists.items():
         if not given:
             raise SettingsError(f"{name}: expected at least one choice, found an empty list.")
-    return [(chosen, width) for chosen in maps for width in priors]
+    return [(chosen, width) for chosen in lists["features"] for width in lists["prior"]]
 
 
 def _divide(n_episodes: int, folds: int, rng_key: PRNGKeyArray) -> np.ndarray:

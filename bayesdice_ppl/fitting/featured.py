@@ -15,12 +15,10 @@ from jaxtyping import Float, PRNGKeyArray, Shaped
 from bayesdice_ppl.errors import LogsError, SettingsError
 from bayesdice_ppl.features import (
     FeatureMap,
-    LoggedPairs,
     Points,
     Space,
     expect_over_labels,
     expect_over_samples,
-    logged_pairs,
     principal_map,
     ratio_basis,
     sample_actions,
@@ -28,7 +26,7 @@ from bayesdice_ppl.features import (
 from bayesdice_ppl.fitting.inputs import Inputs, Sampling
 from bayesdice_ppl.fitting.settings import FitSettings
 from bayesdice_ppl.logs import Logs, UsableRows
-from bayesdice_ppl.moments import Candidates, count_cells, pad_cells
+from bayesdice_ppl.moments import Candidates, LoggedPairs, count_cells, logged_pairs, pad_cells
 from bayesdice_ppl.policies import (
     AlignedPolicies,
     ContinuousPolicy,

@@ -11,11 +11,11 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
 
-from bayesdice_ppl.features import FeatureMap, LoggedPairs, SampledActions
+from bayesdice_ppl.features import FeatureMap, SampledActions
 from bayesdice_ppl.fitting.settings import FitSettings
 from bayesdice_ppl.inference import Problem
 from bayesdice_ppl.logs import Logs, UsableRows
-from bayesdice_ppl.moments import Candidates, Cells
+from bayesdice_ppl.moments import Candidates, Cells, LoggedPairs
 
 
 class Sampling(NamedTuple):

@@ -15,13 +15,20 @@ from jaxtyping import PRNGKeyArray
 
 from bayesdice_ppl import features as feature_maps
 from bayesdice_ppl.errors import LogsError, SettingsError
-from bayesdice_ppl.features import FeatureChoice, logged_pairs, reach, renormalize
+from bayesdice_ppl.features import FeatureChoice
 from bayesdice_ppl.fitting.featured import featured_inputs
 from bayesdice_ppl.fitting.inputs import Inputs, Prepared
 from bayesdice_ppl.fitting.settings import FitSettings, is_setting, refuse_moved, with_preset
 from bayesdice_ppl.inference import prepare as prepare_problem
 from bayesdice_ppl.logs import Logs, UsableRows, usable_rows
-from bayesdice_ppl.moments import Candidates, count_cells, pad_cells
+from bayesdice_ppl.moments import (
+    Candidates,
+    count_cells,
+    logged_pairs,
+    pad_cells,
+    reach,
+    renormalize,
+)
 from bayesdice_ppl.policies import ContinuousPolicy, Policy, align_policies, with_logged_policy
 
 MIN_EPISODES = 10

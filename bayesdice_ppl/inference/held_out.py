@@ -15,7 +15,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from bayesdice_ppl.features import renormalize_pairs
 from bayesdice_ppl.inference.pilot import run_pilot
 from bayesdice_ppl.models import less_value, linear
 from bayesdice_ppl.moments import (
@@ -26,6 +25,7 @@ from bayesdice_ppl.moments import (
     MomentSettings,
     Prior,
     build_moments,
+    renormalize_pairs,
     state_features,
 )
 

@@ -19,6 +19,14 @@ from bayesdice_ppl.moments.moments import (
     build_moments,
     one_hot_features,
 )
+from bayesdice_ppl.moments.pairs import (
+    LoggedPairs,
+    Reach,
+    logged_pairs,
+    reach,
+    renormalize,
+    renormalize_pairs,
+)
 from bayesdice_ppl.moments.prior import Prior
 
 __all__ = [
@@ -26,15 +34,21 @@ __all__ = [
     "VALUE_ROW",
     "Candidates",
     "Cells",
+    "LoggedPairs",
     "MomentSettings",
     "Moments",
     "Prior",
+    "Reach",
     "StateFeatures",
     "TransformedRewards",
     "build_moments",
     "count_cells",
+    "logged_pairs",
     "one_hot_features",
     "pad_cells",
+    "reach",
+    "renormalize",
+    "renormalize_pairs",
     "reward_moments",
     "state_features",
     "transformed_rewards",

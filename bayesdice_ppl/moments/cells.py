@@ -13,8 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from bayesdice_ppl.features import LoggedPairs
 from bayesdice_ppl.logs import Logs
+from bayesdice_ppl.moments.pairs import LoggedPairs
 
 
 class Cells(NamedTuple):
@@ -81,7 +81,7 @@ def count_cells(
     logs
         The logged transitions.
     pairs
-        Its pairs, from `bayesdice_ppl.features.logged_pairs`, for the same rows.
+        Its pairs, from `bayesdice_ppl.moments.logged_pairs`, for the same rows.
     mask
         The rows that are used, from `bayesdice_ppl.logs.usable_rows`, shape (n,).
     gamma

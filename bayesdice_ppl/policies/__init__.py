@@ -1,7 +1,7 @@
-"""What a candidate is: a table of probabilities, or an object that gives them or draws actions.
+"""The candidates: what a policy must offer, how a table gives it, and what the log makes of it.
 
-Candidates come as a table with the columns ``policy, state, action, prob``, or as Python objects
-with a method ``probs``; either way they are brought onto the states and actions of the log here.
+Candidates come as a table with the columns ``policy, state, action, prob``, or as Python objects.
+Either way they are brought onto the states and actions of the log.
 """
 
 from bayesdice_ppl.policies.alignment import (
@@ -10,11 +10,11 @@ from bayesdice_ppl.policies.alignment import (
     align_policies,
     needed_states,
 )
-from bayesdice_ppl.policies.gaussian import ContinuousPolicy, GaussianPolicy, SymmetricPolicy
-from bayesdice_ppl.policies.logged import LOGGED, action_frequencies, with_logged_policy
-from bayesdice_ppl.policies.policies import Policies
-from bayesdice_ppl.policies.reading import read_policies
-from bayesdice_ppl.policies.tabular import Policy, TabularPolicy
+from bayesdice_ppl.policies.gaussian import GaussianPolicy
+from bayesdice_ppl.policies.interface import ContinuousPolicy, Policy, SymmetricPolicy
+from bayesdice_ppl.policies.logging_policy import LOGGED, action_frequencies, with_logged_policy
+from bayesdice_ppl.policies.policies import Policies, read_policies
+from bayesdice_ppl.policies.tabular import TabularPolicy
 
 __all__ = [
     "LOGGED",

@@ -1,8 +1,8 @@
 """Bring the candidates onto the states and actions of the log.
 
-The action space is what was declared, or else the set of actions that the candidates know; a
-logged action outside it means that the log and the candidates do not belong together. A logged
-state that a candidate's table does not have is refused by name: nothing is made up for it.
+The action space is the declared one, or else the set of actions in the candidates' tables. A logged
+action outside it means that the log and the candidates do not belong together. A logged state that
+a candidate's table lacks is refused by name: nothing is made up for it.
 """
 
 from __future__ import annotations
@@ -14,16 +14,11 @@ import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
 
 from bayesdice_ppl.errors import LogsError, PoliciesError
-from bayesdice_ppl.logs.labels import label_kind, shown
-from bayesdice_ppl.logs.logs import MISSING, Logs
-from bayesdice_ppl.policies.gaussian import ContinuousPolicy
+from bayesdice_ppl.logs.labels import MISSING, label_kind, shown, shown_all
+from bayesdice_ppl.logs.logs import Logs
+from bayesdice_ppl.policies.interface import ContinuousPolicy, Policy
 from bayesdice_ppl.policies.policies import Policies
-from bayesdice_ppl.policies.tabular import (
-    Policy,
-    TabularPolicy,
-    check_probabilities,
-    number_table,
-)
+from bayesdice_ppl.policies.tabular import TabularPolicy, check_probabilities, number_table
 
 
 class AlignedPolicies(NamedTuple):
@@ -78,8 +73,8 @@ def align_policies(
     actions, source = _action_space(logs, candidates)
     if label_kind(actions) != label_kind(logs.action_labels):
         raise PoliciesError(
-            f"the candidates label actions with {label_kind(actions)} and the log with "
-            f"{label_kind(logs.action_labels)}; use the same labels in both."
+            f"actions: expected {label_kind(logs.action_labels)}, as in the log, found "
+            f"{label_kind(actions)} in the candidates' tables. Use the same labels in both."
         )
     where = {label: i for i, label in enumerate(actions.tolist())}
     outside = np.array([label not in where for label in logs.action_labels.tolist()])
@@ -87,9 +82,9 @@ def align_policies(
         row = int(np.flatnonzero(outside[logs.action])[0])
         label = logs.action_labels[logs.action[row]]
         raise LogsError(
-            f"logged action {shown(label)} (row {logs.row[row]}) is outside the action space, "
-            f"which is {source}: {_listed(actions)}. If the log is right, declare the whole "
-            "action space with actions= (--actions)."
+            f"row {logs.row[row]} of the log: expected an action of the action space, found "
+            f"{shown(label)}. The space is {source}: {shown_all(actions)}. If the log is right, "
+            "declare the whole action space with actions= (--actions)."
         )
     needed = needed_states(logs, needs_successors=needs_successors)
     tables = [
@@ -122,9 +117,9 @@ def align_continuous(
     for name, policy in candidates.items():
         if not isinstance(policy, ContinuousPolicy):
             raise PoliciesError(
-                f"policy {name!r}: the log's actions are vectors ({logs.action_labels.shape[1]} "
-                "numbers); expected an object with sample(rng_key, obs, n) and log_prob(obs, "
-                "action), such as a GaussianPolicy."
+                f"policy {name!r}: expected an object with sample(rng_key, obs, n) and "
+                "log_prob(obs, action), such as a GaussianPolicy, since the log's actions are "
+                f"vectors of {logs.action_labels.shape[1]} numbers, found {type(policy).__name__}."
             )
         found.append((name, policy))
     return tuple(found)
@@ -140,12 +135,16 @@ def _action_space(logs: Logs, candidates: Policies) -> tuple[np.ndarray, str]:
     ]
     if not spaces:
         raise PoliciesError(
-            "the candidates are Python objects, and their columns need names: declare the action "
-            "space, in the order of their columns, with actions= when reading the log."
+            "actions: expected a declared action space, since the candidates are Python objects "
+            "whose columns have no names, found none. Declare it with actions= when you read the "
+            "log, in the order of their columns."
         )
     kinds = {label_kind(space) for space in spaces}
     if len(kinds) > 1:
-        raise PoliciesError("some candidates label actions with integers and some with strings.")
+        raise PoliciesError(
+            "actions: expected one kind of label in all candidates, found integers in some and "
+            "strings in others. Use the same labels in all."
+        )
     labels = sorted({label for space in spaces for label in space.tolist()})
     dtype = np.int64 if kinds == {"integers"} else object
     return np.array(labels, dtype=dtype), "the set of actions in the candidates' table"
@@ -162,35 +161,36 @@ def _tabulate(
     table = np.zeros((len(needed), len(actions)))
     if not isinstance(policy, Policy):
         raise PoliciesError(
-            f"policy {name!r} draws continuous actions, and the log's actions are labels; expected "
-            "a method probs(obs) -> (batch, n_actions)."
+            f"policy {name!r}: expected a method probs(obs) -> (batch, n_actions), since the log's "
+            f"actions are labels, found a {type(policy).__name__}, which draws vectors."
         )
     if isinstance(policy, TabularPolicy) and logs.vector_states:
         raise PoliciesError(
-            f"policy {name!r} is a table over states with labels, and the log's states are "
-            f"vectors ({logs.state_labels.shape[1]} numbers); expected an object with a method "
-            "probs(obs) -> (batch, n_actions)."
+            f"policy {name!r}: expected an object with a method probs(obs) -> (batch, n_actions), "
+            f"since the log's states are vectors of {logs.state_labels.shape[1]} numbers, found a "
+            "table over labeled states."
         )
     if not isinstance(policy, TabularPolicy):
         rows = np.flatnonzero(needed)
         found = number_table(policy.probs(logs.state_labels[rows]), f"policy {name!r}: probs")
         if found.shape != (len(rows), len(actions)):
             raise PoliciesError(
-                f"policy {name!r}: probs gave shape {found.shape} for {len(rows)} states; "
-                f"expected {(len(rows), len(actions))}, one column per action of the action space."
+                f"policy {name!r}: expected probs of {len(rows)} states to give shape "
+                f"{(len(rows), len(actions))}, one column for each action of the action space, "
+                f"found {found.shape}."
             )
         check_probabilities(found, logs.state_labels[rows], actions, name)
         table[rows] = found
         return table
     if label_kind(policy.states) != label_kind(logs.state_labels):
         raise PoliciesError(
-            f"policy {name!r} labels states with {label_kind(policy.states)} and the log with "
-            f"{label_kind(logs.state_labels)}; use the same labels in both."
+            f"policy {name!r}: expected states labeled with {label_kind(logs.state_labels)}, as in "
+            f"the log, found {label_kind(policy.states)}. Use the same labels in both."
         )
     if label_kind(policy.actions) != label_kind(actions):
         raise PoliciesError(
-            f"policy {name!r} labels actions with {label_kind(policy.actions)} and the action "
-            f"space has {label_kind(actions)}; use the same labels in both."
+            f"policy {name!r}: expected actions labeled with {label_kind(actions)}, as in the "
+            f"action space, found {label_kind(policy.actions)}. Use the same labels in both."
         )
     unknown = [
         label
@@ -201,8 +201,8 @@ def _tabulate(
     ]
     if unknown:
         raise PoliciesError(
-            f"policy {name!r} takes action {unknown[0]!r}, which is outside the declared action "
-            "space; add it to actions= (--actions)."
+            f"policy {name!r}: expected actions of the declared action space, found "
+            f"{unknown[0]!r}. Add it to actions= (--actions)."
         )
     known = np.array([label in where for label in policy.actions.tolist()])
     columns = [where[label] for label in policy.actions[known].tolist()]
@@ -212,12 +212,7 @@ def _tabulate(
             table[s, columns] = policy.probabilities[rows_of[label]][known]
         elif needed[s]:
             raise PoliciesError(
-                f"policy {name!r} has no rows for state {label!r}, which the log visits; add "
-                "them (their probabilities must sum to 1)."
+                f"policy {name!r}: expected rows for state {label!r}, which the log visits, found "
+                "none. Add them; their probabilities must sum to 1."
             )
     return table
-
-
-def _listed(labels: np.ndarray) -> str:
-    shown = ", ".join(str(label) for label in labels[:8].tolist())
-    return shown if len(labels) <= 8 else f"{shown}, ... ({len(labels)} actions)"

@@ -1,15 +1,10 @@
-"""Policies over continuous actions: what they must offer, and the Gaussian one.
-
-Where actions are vectors there is no table of probabilities. A policy then draws actions and says
-how dense they are, which is all that simulation, importance weights and Monte Carlo averages of
-features ask of it.
-"""
+"""The Gaussian policy: normal actions around a function of the observation."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, Protocol, final, runtime_checkable
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 from jaxtyping import Float
@@ -19,28 +14,6 @@ from bayesdice_ppl.policies.tabular import number_table
 
 if TYPE_CHECKING:
     from jaxtyping import Array, PRNGKeyArray
-
-
-@runtime_checkable
-class ContinuousPolicy(Protocol):
-    """Anything that draws actions, vectors of q numbers, and knows their density."""
-
-    def sample(self, rng_key: PRNGKeyArray, obs: Any, n: int) -> Any:
-        """Draw n actions in each of the observations ``obs`` (batch, p): (n, batch, q)."""
-        ...
-
-    def log_prob(self, obs: Any, action: Any) -> Any:
-        """Log density of ``action`` (..., batch, q) in ``obs`` (batch, p): (..., batch)."""
-        ...
-
-
-@runtime_checkable
-class SymmetricPolicy(ContinuousPolicy, Protocol):
-    """A policy whose actions are as likely on the other side of their center."""
-
-    def mirror(self, obs: Any, action: Any) -> Any:
-        """The actions (n, batch, q) on the other side in ``obs`` (batch, p)."""
-        ...
 
 
 @final
@@ -57,8 +30,8 @@ class GaussianPolicy:
     Raises
     ------
     PoliciesError
-        A standard deviation is not positive and finite; later, if mean, standard deviation and
-        actions do not fit on each other.
+        A standard deviation is not positive and finite. Later, if the shapes of mean, standard
+        deviation and actions do not fit together.
     """
 
     __slots__ = ("mean", "sd")
@@ -132,7 +105,7 @@ class GaussianPolicy:
     def mirror(
         self, obs: Float[Any, "batch p"], action: Float[Any, "*n batch q"]
     ) -> Float[np.ndarray, "*n batch q"]:
-        """The actions on the other side of the mean, as likely as these.
+        """The actions on the other side of the mean, which are as likely as these.
 
         Parameters
         ----------
@@ -144,19 +117,19 @@ class GaussianPolicy:
         Returns
         -------
         array
-            Shape (..., batch, q). A mean over an action and its mirror image is exact for what is
-            linear in the action.
+            Shape (..., batch, q). The mean of a function over an action and its mirror image is
+            exact where the function is linear in the action.
         """
         return 2.0 * np.asarray(self._center(obs)) - np.asarray(action)
 
     def _center(self, obs: Float[Any, "batch p"]) -> Float[Array, "batch q"]:
-        """Mean actions; broadcasting would hide a shape that is wrong."""
+        """Mean actions, their shape checked: broadcasting would hide a wrong one."""
         center = self.mean(obs)
         shape = tuple(getattr(center, "shape", ()))
         if len(shape) != 2 or shape[0] != len(obs):
             raise PoliciesError(
-                f"mean: expected a function (batch, p) -> (batch, q), found the shape {shape} for "
-                f"{len(obs)} observations."
+                f"mean: expected a function (batch, p) -> (batch, q), found one that gives shape "
+                f"{shape} for {len(obs)} observations."
             )
         if self.sd.ndim and self.sd.shape != shape[1:]:
             raise PoliciesError(

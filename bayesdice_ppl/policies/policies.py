@@ -1,17 +1,18 @@
-"""The candidates: named policies, in a fixed order."""
+"""The candidates: named policies in a fixed order, from objects, a dataframe or a file."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from typing import Any, final
 
-import numpy as np
 import polars as pl
 
 from bayesdice_ppl.errors import PoliciesError
-from bayesdice_ppl.logs.tables import to_polars
-from bayesdice_ppl.policies.gaussian import ContinuousPolicy
-from bayesdice_ppl.policies.tabular import Policy, TabularPolicy
+from bayesdice_ppl.logs.tables import read_table, to_polars
+from bayesdice_ppl.policies.interface import ContinuousPolicy, Policy
+from bayesdice_ppl.policies.table import read_tables, write_tables
+from bayesdice_ppl.policies.tabular import TabularPolicy
 
 
 @final
@@ -28,20 +29,21 @@ class Policies(Mapping[str, Policy | ContinuousPolicy]):
     Raises
     ------
     PoliciesError
-        No candidates, a name that is no string, or an object that is no policy.
+        There are no candidates, a name is not a string, or an object is not a policy.
     """
 
     def __init__(self, policies: Mapping[str, Policy | ContinuousPolicy]):
         if policies is not None and not isinstance(policies, Mapping):
             raise PoliciesError(
-                f"expected a dict of name -> policy, found {type(policies).__name__}."
+                f"policies: expected a dict of name -> policy, found {type(policies).__name__}."
             )
         if not policies:
-            raise PoliciesError("no candidate policies were given; expected at least one.")
+            raise PoliciesError("policies: expected at least one candidate, found none.")
         for name, policy in policies.items():
             if not isinstance(name, str) or not name.strip() or not name.isprintable():
                 raise PoliciesError(
-                    f"policy names must be printable strings that are not blank, found {name!r}."
+                    "policies: expected names that are printable strings and not blank, found "
+                    f"{name!r}."
                 )
             if not isinstance(policy, Policy | ContinuousPolicy):
                 raise PoliciesError(
@@ -67,9 +69,7 @@ class Policies(Mapping[str, Policy | ContinuousPolicy]):
         PoliciesError
             With the row, the policy and the state.
         """
-        from bayesdice_ppl.policies.reading import build_policies
-
-        return build_policies(to_polars(frame, PoliciesError), columns=columns)
+        return cls(read_tables(to_polars(frame, PoliciesError), columns))
 
     @property
     def tabular(self) -> bool:
@@ -84,22 +84,15 @@ class Policies(Mapping[str, Policy | ContinuousPolicy]):
         PoliciesError
             A candidate is not tabular.
         """
-        frames = []
+        tables: dict[str, TabularPolicy] = {}
         for name, policy in self.items():
             if not isinstance(policy, TabularPolicy):
-                raise PoliciesError(f"policy {name!r} is not a table and has no rows to write.")
-            n_states, n_actions = policy.probabilities.shape
-            frames.append(
-                pl.DataFrame(
-                    {
-                        "policy": [name] * (n_states * n_actions),
-                        "state": np.repeat(policy.states, n_actions).tolist(),
-                        "action": np.tile(policy.actions, n_states).tolist(),
-                        "prob": policy.probabilities.ravel(),
-                    }
+                raise PoliciesError(
+                    f"policy {name!r}: expected a TabularPolicy, which has rows to write, found "
+                    f"{type(policy).__name__}."
                 )
-            )
-        return pl.concat(frames)
+            tables[name] = policy
+        return write_tables(tables)
 
     def __getitem__(self, name: str) -> Policy | ContinuousPolicy:
         return self._policies[name]
@@ -112,3 +105,31 @@ class Policies(Mapping[str, Policy | ContinuousPolicy]):
 
     def __repr__(self) -> str:
         return f"Policies({', '.join(self._policies)})"
+
+
+def read_policies(
+    path: str | os.PathLike[str], *, columns: Mapping[str, str] | None = None
+) -> Policies:
+    """Read candidates from a CSV or Parquet table ``policy, state, action, prob``.
+
+    A pair of state and action that a policy's rows leave out has probability 0. A state that they
+    leave out is refused when the log visits it.
+
+    Parameters
+    ----------
+    path
+        The file.
+    columns
+        Our name -> the file's name, e.g. ``{"prob": "probability"}``.
+
+    Raises
+    ------
+    PoliciesError
+        The file cannot be read; a probability is outside [0, 1]; those of a state do not sum to 1
+        within 1e-6; a (policy, state, action) appears twice. The message says where.
+    """
+    frame = read_table(path, PoliciesError)
+    try:
+        return Policies.from_dataframe(frame, columns=columns)
+    except PoliciesError as error:
+        raise PoliciesError(f"{path}: {error}") from error

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol, final, runtime_checkable
+from typing import Any, final
 
 import numpy as np
 from jaxtyping import Float, Shaped
@@ -13,15 +13,6 @@ from bayesdice_ppl.logs.labels import label_array, shown
 
 TOLERANCE = 1e-6
 """How far the probabilities of a state may be from summing to one."""
-
-
-@runtime_checkable
-class Policy(Protocol):
-    """Anything that gives the probabilities of its actions in a batch of states."""
-
-    def probs(self, obs: Any) -> Any:
-        """Probabilities of the actions in the states ``obs`` (batch,): (batch, n_actions)."""
-        ...
 
 
 @final
@@ -61,8 +52,8 @@ class TabularPolicy:
         )
         if (len(labels), len(names)) != table.shape:
             raise PoliciesError(
-                f"probabilities have shape {table.shape}, but there are {len(labels)} states and "
-                f"{len(names)} actions."
+                f"probabilities: expected shape ({len(labels)}, {len(names)}), as there are "
+                f"{len(labels)} states and {len(names)} actions, found {table.shape}."
             )
         check_probabilities(table, labels, names)
         table.setflags(write=False)
@@ -86,11 +77,15 @@ class TabularPolicy:
         where = {label: row for row, label in enumerate(self.states.tolist())}
         labels = np.asarray(obs)
         if labels.ndim != 1:
-            raise PoliciesError(f"expected state labels of shape (batch,), found {labels.shape}.")
+            raise PoliciesError(
+                f"obs: expected state labels of shape (batch,), found {labels.shape}."
+            )
         rows = []
         for label in labels.tolist():
             if label not in where:
-                raise PoliciesError(f"the policy's table has no state {label!r}.")
+                raise PoliciesError(
+                    f"obs: expected a state of the policy's table, found {label!r}. Add its row."
+                )
             rows.append(where[label])
         return self.probabilities[rows]
 
@@ -104,13 +99,13 @@ def number_table(values: Any, what: str) -> np.ndarray:
     Raises
     ------
     PoliciesError
-        They are no numbers, or rows differ in length.
+        They are not numbers, or rows differ in length.
     """
     try:
         return np.array(values, dtype=np.float64)
     except (TypeError, ValueError) as cause:
         raise PoliciesError(
-            f"{what}: expected a rectangular array of numbers ({cause})."
+            f"{what}: expected an array of numbers whose rows have one length ({cause})."
         ) from cause
 
 
@@ -133,13 +128,14 @@ def check_probabilities(
         s, a = np.argwhere(bad)[0]
         raise PoliciesError(
             f"{prefix}state {shown(states[s])}, action {shown(actions[a])}: expected a probability "
-            f"in [0, 1], found {table[s, a]:g}."
+            f"in [0, 1], found {table[s, a]:g}. Correct it."
         )
     total = table.sum(axis=1)
     off = np.abs(total - 1.0) > TOLERANCE
     if off.any():
         s = int(np.flatnonzero(off)[0])
         raise PoliciesError(
-            f"{prefix}state {shown(states[s])}: the probabilities sum to {total[s]:.9g}; expected "
-            f"1 within {TOLERANCE:g}. Normalize them, or add the actions that are missing."
+            f"{prefix}state {shown(states[s])}: expected probabilities that sum to 1 within "
+            f"{TOLERANCE:g}, found a sum of {total[s]:.9g}. Normalize them, or add the actions "
+            "that are missing."
         )

@@ -5,8 +5,13 @@ import numpy as np
 import pytest
 
 from bayesdice_ppl.constraint import residual_covariance, start_weight
-from bayesdice_ppl.features import logged_pairs
-from bayesdice_ppl.moments import MomentSettings, build_moments, count_cells, one_hot_features
+from bayesdice_ppl.moments import (
+    MomentSettings,
+    build_moments,
+    count_cells,
+    logged_pairs,
+    one_hot_features,
+)
 
 CASES = [(0.0, True), (0.9, True), (0.9, False), (1.0, True)]
 

@@ -5,8 +5,7 @@ import numpy as np
 import pytest
 
 from bayesdice_ppl.constraint import small_sample_rule
-from bayesdice_ppl.features import logged_pairs
-from bayesdice_ppl.moments import count_cells
+from bayesdice_ppl.moments import count_cells, logged_pairs
 
 
 def counted(logs, gamma):

@@ -114,10 +114,10 @@ def test_principal_directions_keep_every_inner_product():
     ("make", "message"),
     [
         (lambda f: f.polynomial(0), "at least 1"),
-        (lambda f: f.polynomial(2, of="reward"), "state, action, both"),
+        (lambda f: f.polynomial(2, of="reward"), "'state', 'action', 'both'"),
         (lambda f: f.fourier(7), "even"),
-        (lambda f: f.fourier(8, length_scale=-1.0), "positive"),
-        (lambda f: f.fourier(8, length_scale=1.0, times_median=2.0), "not both"),
+        (lambda f: f.fourier(8, length_scale=-1.0), "above 0"),
+        (lambda f: f.fourier(8, length_scale=1.0, times_median=2.0), "found both"),
         (lambda f: f.product(f.fourier(8)), "at least two"),
         (lambda f: f.product(f.fourier(8), 3), "feature maps"),
         (lambda f: f.function(3), "function"),
@@ -181,7 +181,7 @@ def test_the_size_of_a_users_features_does_not_matter():
         (lambda x, y: -(x @ y.T), "covariance"),
         (lambda x, y: x @ y.T + 5.0 * x[:, :1], "covariance"),
         (lambda x, y: (x @ y.T)[:3], "shape"),
-        (bd.features.kernels.squared_exponential((1.0, 2.0)), "failed"),
+        (bd.features.kernels.squared_exponential((1.0, 2.0)), "fails on them"),
     ],
 )
 def test_kernels_that_are_none_are_refused(kernel, message):

@@ -116,7 +116,7 @@ def test_small_sample_rule_needs_the_value_row_of_sigma(form):
         ({"inference": Svi(learning_rate=0.0)}, "svi.learning_rate"),
         ({"inference": Nuts(warmup=0)}, "nuts.warmup"),
         ({"model": "spline"}, "model"),
-        ({"model": linear}, "model"),
+        ({"model": 3}, "model"),
         ({"prior": 3.0}, "prior"),
         ({"constraint": "squared"}, "constraint"),
         ({"numerics": {"folds": 3}}, "numerics"),

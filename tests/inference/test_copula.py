@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 import bayesdice_ppl as bd
 from bayesdice_ppl import envs
 from bayesdice_ppl.constraint import small_sample_covariance, small_sample_rule
-from bayesdice_ppl.features import logged_pairs
 from bayesdice_ppl.inference.copula import (
     correlation_matrix,
     influence_covariance,
@@ -17,7 +16,13 @@ from bayesdice_ppl.inference.copula import (
     reorder,
 )
 from bayesdice_ppl.inference.pilot import Pilot
-from bayesdice_ppl.moments import count_cells, pad_cells, transformed_rewards, with_rewards
+from bayesdice_ppl.moments import (
+    count_cells,
+    logged_pairs,
+    pad_cells,
+    transformed_rewards,
+    with_rewards,
+)
 
 N = 3
 

@@ -4,7 +4,6 @@ import jax
 import numpy as np
 import pytest
 
-from bayesdice_ppl.features import logged_pairs
 from bayesdice_ppl.inference.pilot import run_pilot
 from bayesdice_ppl.models import linear
 from bayesdice_ppl.moments import (
@@ -12,6 +11,7 @@ from bayesdice_ppl.moments import (
     Prior,
     build_moments,
     count_cells,
+    logged_pairs,
     one_hot_features,
 )
 

@@ -7,10 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from bayesdice_ppl.features import logged_pairs
 from bayesdice_ppl.fitting import fit_flat, flat_settings
 from bayesdice_ppl.inference import Exact, Problem, prepare, solve
-from bayesdice_ppl.moments import Candidates, count_cells
+from bayesdice_ppl.moments import Candidates, count_cells, logged_pairs
 from bayesdice_ppl.policies import align_policies
 from bayesdice_ppl.simulation import make_world, simulate
 

@@ -6,12 +6,12 @@ import polars as pl
 import pytest
 
 from bayesdice_ppl import Logs
-from bayesdice_ppl.features import logged_pairs
 from bayesdice_ppl.logs import usable_rows
 from bayesdice_ppl.moments import (
     MomentSettings,
     build_moments,
     count_cells,
+    logged_pairs,
     one_hot_features,
     reward_moments,
 )

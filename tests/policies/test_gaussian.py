@@ -42,7 +42,7 @@ def test_it_is_a_candidate():
     assert isinstance(policy, ContinuousPolicy)
     candidates = Policies({"p": policy})
     assert not candidates.tabular
-    with pytest.raises(PoliciesError, match="'p' is not a table"):
+    with pytest.raises(PoliciesError, match="'p': expected a TabularPolicy"):
         candidates.to_dataframe()
 
 

@@ -1,9 +1,9 @@
-"""One-hot features on the state-action pairs that the log holds.
+"""The state-action pairs that the log holds, and what a candidate does on them.
 
-Inflow to a pair that was never logged cannot be balanced by any ratio, so mass would leak and
-every value would be biased. The ratio and the test features therefore live on the logged pairs,
-and each candidate is renormalized over the actions logged in each state; how much of it had to
-be moved is reported with the belief.
+No ratio can balance the flow into a pair that was never logged: mass would leak, and every value
+would be biased. Tabular ratios and test features therefore live on the logged pairs, and each
+candidate is renormalized over the actions logged in each state. The belief reports how much
+probability was moved.
 """
 
 from __future__ import annotations

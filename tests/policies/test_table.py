@@ -76,7 +76,7 @@ def test_probabilities_out_of_range_are_named(value):
 @pytest.mark.parametrize("value", [0.5, 0.75 + 2e-6, 0.75 - 2e-6])
 def test_sums_off_by_more_than_a_millionth_are_named(value):
     message = refusal(changed("prob", 2, value))
-    assert "policy 'old', state 's': the probabilities sum to" in message
+    assert "policy 'old', state 's': expected probabilities that sum to 1" in message
 
 
 @pytest.mark.parametrize("value", [0.75 + 5e-7, 0.75 - 5e-7])
@@ -86,7 +86,7 @@ def test_sums_off_by_less_are_fine(value):
 
 def test_duplicates_are_named_with_their_row():
     message = refusal(changed("action", 2, 0))
-    assert "row 2: policy 'old', state 's', action 0 appears a second time" in message
+    assert "found policy 'old', state 's', action 0 a second time" in message
 
 
 def test_text_is_no_probability():
@@ -103,11 +103,11 @@ def test_columns_of_another_kind_are_no_probabilities(values):
 
 def test_mixed_labels_are_refused():
     frame = pd.DataFrame({**GOOD, "state": ["s", 1, "t", "s", "t"]})
-    assert "column 'state' mixes types" in refusal(frame)
+    assert "column 'state': expected one type" in refusal(frame)
 
 
 def test_an_empty_table_and_an_empty_name_are_refused():
-    assert "no rows" in refusal(pl.DataFrame(GOOD).head(0))
+    assert "with rows, found none" in refusal(pl.DataFrame(GOOD).head(0))
     nameless = pl.DataFrame({**GOOD, "policy": ["", "", "", "new", "new"]})
     assert "not blank" in refusal(nameless)
 

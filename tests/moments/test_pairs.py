@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bayesdice_ppl.features import logged_pairs, reach, renormalize
+from bayesdice_ppl.moments import logged_pairs, reach, renormalize
 
 
 def test_pairs_are_those_of_the_rows_that_are_used(plain):

@@ -1,8 +1,7 @@
-"""Candidates from a table: one row per policy, state and action."""
+"""The table of candidates: one row per policy, state and action."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 
 import numpy as np
@@ -10,50 +9,41 @@ import polars as pl
 
 from bayesdice_ppl.errors import PoliciesError
 from bayesdice_ppl.logs.labels import as_labels, encode, sorted_labels
-from bayesdice_ppl.logs.tables import map_columns, read_table
-from bayesdice_ppl.policies.policies import Policies
+from bayesdice_ppl.logs.tables import map_columns
 from bayesdice_ppl.policies.tabular import TabularPolicy, check_probabilities
 
 COLUMNS = ("policy", "state", "action", "prob")
 
 
-def read_policies(
-    path: str | os.PathLike[str], *, columns: Mapping[str, str] | None = None
-) -> Policies:
-    """Read candidates from a CSV or Parquet table ``policy, state, action, prob``.
-
-    A pair of state and action that a policy's rows leave out has probability 0; a state that they
-    leave out is refused when the log visits it.
+def read_tables(frame: pl.DataFrame, columns: Mapping[str, str] | None) -> dict[str, TabularPolicy]:
+    """Validate a table ``policy, state, action, prob``.
 
     Parameters
     ----------
-    path
-        The file.
+    frame
+        The table. A pair of state and action that a policy's rows leave out has probability 0.
     columns
-        Our name -> the file's name, e.g. ``{"prob": "probability"}``.
+        Our name -> the table's name.
+
+    Returns
+    -------
+    dict
+        Name -> policy, in the order of first appearance.
 
     Raises
     ------
     PoliciesError
-        The file cannot be read; a probability is outside [0, 1]; those of a state do not sum to 1
-        within 1e-6; a (policy, state, action) appears twice. The message says where.
+        With the row, the policy and the state.
     """
-    frame = read_table(path, PoliciesError)
-    try:
-        return build_policies(frame, columns=columns)
-    except PoliciesError as error:
-        raise PoliciesError(f"{path}: {error}") from error
-
-
-def build_policies(frame: pl.DataFrame, *, columns: Mapping[str, str] | None = None) -> Policies:
-    """Validate a polars frame of candidates; see `read_policies`."""
     table, _ = map_columns(frame, columns, COLUMNS, COLUMNS, PoliciesError)
     if table.height == 0:
-        raise PoliciesError("the table of candidates has no rows.")
+        raise PoliciesError("expected a table of candidates with rows, found none.")
     for column in COLUMNS:
         if table[column].null_count():
             row = int(table[column].is_null().arg_true()[0])
-            raise PoliciesError(f"row {row + 1}, column {column!r}: the value is missing.")
+            raise PoliciesError(
+                f"row {row + 1}, column {column!r}: the value is missing. Fill it in."
+            )
     policy = as_labels(table["policy"], "policy", PoliciesError).cast(pl.String)
     state = as_labels(table["state"], "state", PoliciesError)
     action = as_labels(table["action"], "action", PoliciesError)
@@ -73,7 +63,25 @@ def build_policies(frame: pl.DataFrame, *, columns: Mapping[str, str] | None = N
         rows = present[j]
         check_probabilities(values[j, rows], states[rows], actions, name)
         candidates[name] = TabularPolicy(values[j, rows], states[rows], actions)
-    return Policies(candidates)
+    return candidates
+
+
+def write_tables(policies: Mapping[str, TabularPolicy]) -> pl.DataFrame:
+    """Write candidates as a table ``policy, state, action, prob``; the inverse of `read_tables`."""
+    frames = []
+    for name, policy in policies.items():
+        n_states, n_actions = policy.probabilities.shape
+        frames.append(
+            pl.DataFrame(
+                {
+                    "policy": [name] * (n_states * n_actions),
+                    "state": np.repeat(policy.states, n_actions).tolist(),
+                    "action": np.tile(policy.actions, n_states).tolist(),
+                    "prob": policy.probabilities.ravel(),
+                }
+            )
+        )
+    return pl.concat(frames)
 
 
 def _probabilities(series: pl.Series) -> np.ndarray:
@@ -82,17 +90,19 @@ def _probabilities(series: pl.Series) -> np.ndarray:
         if parsed.null_count():
             row = int(parsed.is_null().arg_true()[0])
             raise PoliciesError(
-                f"row {row + 1}, column 'prob': expected a number, found the text {series[row]!r}."
+                f"row {row + 1}, column 'prob': expected a number, found the text {series[row]!r}. "
+                "Write every entry as a number, such as 0.5."
             )
         series = parsed
     if not series.dtype.is_numeric():
-        raise PoliciesError(f"column 'prob': expected numbers, found {series.dtype}.")
+        raise PoliciesError(f"column 'prob': expected numbers, found {series.dtype}. Convert it.")
     prob = series.cast(pl.Float64).to_numpy()
     bad = ~((prob >= 0.0) & (prob <= 1.0))
     if bad.any():
         row = int(np.flatnonzero(bad)[0])
         raise PoliciesError(
-            f"row {row + 1}, column 'prob': expected a probability in [0, 1], found {prob[row]:g}."
+            f"row {row + 1}, column 'prob': expected a probability in [0, 1], found {prob[row]:g}. "
+            "Correct it."
         )
     return prob
 
@@ -105,6 +115,7 @@ def _check_duplicates(
     if again.any():
         row = int(again.arg_true()[0])
         raise PoliciesError(
-            f"row {row + 1}: policy {policy[row]!r}, state {state[row]!r}, action {action[row]!r} "
-            "appears a second time; keep one row."
+            f"row {row + 1}: expected each policy, state and action once, found policy "
+            f"{policy[row]!r}, state {state[row]!r}, action {action[row]!r} a second time. Keep "
+            "one row."
         )

@@ -1,7 +1,7 @@
-"""The policy that logged, as far as the log shows it: how often it took each action in each state.
+"""The logging policy, estimated by how often the log took each action in each state.
 
-It is not known, so that its own noise is part of what is not known about its value. Where that
-enters is said in `bayesdice_ppl.moments.build_moments`.
+The estimate has noise of its own, which adds to the uncertainty of its value;
+`bayesdice_ppl.moments.build_moments` says where.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from bayesdice_ppl.logs.logs import Logs
 from bayesdice_ppl.policies.alignment import AlignedPolicies
 
 LOGGED = "logged"
-"""Name of the policy that logged among the candidates."""
+"""Name of the logging policy among the candidates."""
 
 
 def action_frequencies(
@@ -45,7 +45,7 @@ def action_frequencies(
 def with_logged_policy(
     aligned: AlignedPolicies, logs: Logs, mask: Bool[np.ndarray, " n"]
 ) -> AlignedPolicies:
-    """Add the policy that logged, by the frequencies of its actions, as the last one.
+    """Add the logging policy, estimated by the frequencies of its actions, as the last one.
 
     Parameters
     ----------
@@ -69,8 +69,8 @@ def with_logged_policy(
     """
     if LOGGED in aligned.names:
         raise PoliciesError(
-            f"policy {LOGGED!r}: include_logged=True adds the policy that logged under this name; "
-            "give the candidate another one, or leave include_logged out."
+            f"policies: expected no candidate named {LOGGED!r}, since include_logged=True adds the "
+            "logging policy under this name, found one. Rename it, or leave include_logged out."
         )
     taken = aligned.codes(logs)[logs.action[mask]]
     n_states, n_actions = aligned.probabilities.shape[1:]
