@@ -31,7 +31,7 @@ types: venv
 	$(BIN)/python .ci/check_types.py
 
 bench: venv
-	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks all
 
 # In an environment of its own: PyTorch is large, and nothing else needs it.
 train-reacher: venv

@@ -96,6 +96,19 @@ def discount(number: Any, name: str = "gamma") -> float:
     return float(number)
 
 
+def share(name: str, number: Any) -> float:
+    """Refuse what is not a share in (0, 1].
+
+    Raises
+    ------
+    SettingsError
+        It is something else.
+    """
+    if not is_number(number) or not 0.0 < number <= 1.0:
+        raise SettingsError(f"{name}: expected a number in (0, 1], found {number!r}.")
+    return float(number)
+
+
 def whole(name: str, number: Any, least: int = 1) -> int:
     """Refuse what is not a whole number of at least ``least``.
 

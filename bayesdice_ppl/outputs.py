@@ -1,7 +1,7 @@
-"""Results on disk: all of them or none, and never over somebody else's.
+"""Write results to disk: all of them or none.
 
-A run writes into a scratch folder beside its target and moves the files over once the last one is
-complete, so that an error or an interruption leaves nothing behind.
+Files are written to a temporary place and moved to their target when the last one is complete, so
+that an error or an interruption leaves nothing behind.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from bayesdice_ppl.errors import OutputError
 
 
 def check_folder(folder: Path, *, overwrite: bool) -> None:
-    """Refuse a folder that holds something, before any work is done.
+    """Refuse a folder that is not empty, before any work is done.
 
     Raises
     ------
@@ -30,12 +30,12 @@ def check_folder(folder: Path, *, overwrite: bool) -> None:
         raise OutputError(f"{folder}: expected a folder to write to, found a file.")
     if folder.is_dir() and any(folder.iterdir()) and not overwrite:
         raise OutputError(
-            f"{folder}: the folder is not empty; name another with -o, or add --overwrite."
+            f"{folder}: the folder is not empty. Name another with -o, or add --overwrite."
         )
 
 
 def check_file(path: Path, *, overwrite: bool, inputs: Sequence[Path] = ()) -> None:
-    """Refuse a file that is there already, or that is an input, before any work is done.
+    """Refuse a file that exists, or that is an input, before any work is done.
 
     Raises
     ------
@@ -45,11 +45,11 @@ def check_file(path: Path, *, overwrite: bool, inputs: Sequence[Path] = ()) -> N
     if path.is_dir():
         raise OutputError(f"{path}: expected a file to write to, found a folder.")
     if path.resolve() in {source.resolve() for source in inputs}:
-        raise OutputError(f"{path}: this is an input; name another file with -o.")
+        raise OutputError(f"{path}: this is an input. Name another file with -o.")
     if path.exists() and not overwrite:
-        raise OutputError(f"{path}: the file exists; name another with -o, or add --overwrite.")
+        raise OutputError(f"{path}: the file exists. Name another with -o, or add --overwrite.")
     if not path.parent.is_dir():
-        raise OutputError(f"{path}: there is no folder {path.parent}; make it first.")
+        raise OutputError(f"{path}: there is no folder {path.parent}. Make it first.")
 
 
 @contextmanager
@@ -62,13 +62,12 @@ def staged_folder(folder: Path, *, overwrite: bool) -> Iterator[Path]:
         The folder cannot be made or written to, or is not empty and ``overwrite`` is False.
     """
     check_folder(folder, overwrite=overwrite)
-    # On the same file system as the target, so that a move is one step, and as deep as there are
-    # folders: those in between are made last.
+    # In the deepest folder that exists, on the same file system, so that a move is one step.
     home = next(parent for parent in folder.absolute().parents if parent.exists())
     try:
         scratch = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=home))
     except OSError as cause:
-        raise OutputError(f"{folder}: cannot be written: {cause.strerror}") from cause
+        raise OutputError(f"{folder}: cannot be written: {cause.strerror}.") from cause
     try:
         yield scratch
         try:
@@ -76,7 +75,7 @@ def staged_folder(folder: Path, *, overwrite: bool) -> Iterator[Path]:
             for path in sorted(scratch.iterdir()):
                 os.replace(path, folder / path.name)
         except OSError as cause:
-            raise OutputError(f"{folder}: cannot be written: {cause.strerror or cause}") from cause
+            raise OutputError(f"{folder}: cannot be written: {cause.strerror or cause}.") from cause
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
 
@@ -91,13 +90,13 @@ def staged_file(path: str | os.PathLike[str]) -> Iterator[Path]:
         The file cannot be written.
     """
     target = Path(path)
-    # The ending stays, since writers choose a format by it.
+    # The ending stays, since writers choose the format by it.
     scratch = target.with_name(f".{os.getpid()}-{target.name}")
     try:
         yield scratch
         os.replace(scratch, target)
     except OSError as cause:
-        raise OutputError(f"{target}: cannot be written: {cause.strerror or cause}") from cause
+        raise OutputError(f"{target}: cannot be written: {cause.strerror or cause}.") from cause
     finally:
         with suppress(OSError):
             scratch.unlink(missing_ok=True)

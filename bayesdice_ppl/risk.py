@@ -1,24 +1,27 @@
-"""What is made of a ranking's losses over the belief: their mean, or how bad they may get.
+"""Risks: functionals of a ranking's losses over the draws of a belief.
 
-A belief gives every ranking one loss a draw. The mean is the expected loss; a conditional value at
-risk looks at the worst draws alone, for those who can bear an average loss better than a bad one.
+A belief gives every ranking one loss per draw. The mean is the expected loss, the default. The
+conditional value at risk is the mean of the worst draws alone, for users who care more about a bad
+outcome than about the average.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import ceil
-from types import ModuleType
 from typing import Any, Protocol, final, runtime_checkable
 
 import numpy as np
 
-from bayesdice_ppl.errors import ScoreError
+from bayesdice_ppl.checks import share
+from bayesdice_ppl.choices import read_choice
+from bayesdice_ppl.errors import SettingsError
 
-__all__ = ["Risk", "cvar", "mean"]
+__all__ = ["Risk", "cvar", "mean", "read"]
 
 
 @runtime_checkable
 class Risk(Protocol):
-    """A functional of the losses over draws, lower is better: made by `mean` and `cvar`.
+    """A functional of the losses over draws, lower is better.
 
     Attributes
     ----------
@@ -30,24 +33,22 @@ class Risk(Protocol):
     def name(self) -> str:
         """Name in tables and files."""
 
-    def of(self, losses: Any, xp: ModuleType = np) -> Any:
+    def of(self, losses: Any) -> Any:
         """Reduce losses over draws.
 
         Parameters
         ----------
-        losses : Float[Array, "R M"]
+        losses : Float[ndarray, "R M"]
             Loss of each ranking in each draw.
-        xp : module
-            `numpy` or `jax.numpy`, whichever the array is of.
 
         Returns
         -------
-        Float[Array, "R"]
+        Float[ndarray, "R"]
             In the units of the losses.
         """
 
     def influence(self, losses: Any) -> Any:
-        """Give each draw's part in the risk, whose mean is the risk and whose spread its error.
+        """Give the part of each draw in the risk: their mean is the risk, their spread its error.
 
         Parameters
         ----------
@@ -71,7 +72,7 @@ class Mean:
         """Name in tables and files."""
         return "mean"
 
-    def of(self, losses: Any, xp: ModuleType = np) -> Any:
+    def of(self, losses: Any) -> Any:
         """Average over draws."""
         return losses.mean(axis=-1)
 
@@ -92,20 +93,17 @@ class Cvar:
         """Name in tables and files."""
         return f"cvar({self.alpha:g})"
 
-    def of(self, losses: Any, xp: ModuleType = np) -> Any:
+    def of(self, losses: Any) -> Any:
         """Average over the worst draws."""
         n_draws = losses.shape[-1]
-        share = self.alpha * n_draws
+        worth = self.alpha * n_draws
         count = self._count(n_draws)
-        if xp is np:
-            worst = np.partition(losses, n_draws - count, axis=-1)[..., n_draws - count :]
-        else:
-            worst = xp.sort(losses, axis=-1)[..., n_draws - count :]
-        total = worst[..., 1:].sum(axis=-1) + (share - (count - 1)) * worst[..., 0]
-        return total / share
+        worst = np.partition(losses, n_draws - count, axis=-1)[..., n_draws - count :]
+        total = worst[..., 1:].sum(axis=-1) + (worth - (count - 1)) * worst[..., 0]
+        return total / worth
 
     def influence(self, losses: Any) -> Any:
-        """Give the quantile, and what a draw lies above it over alpha."""
+        """Give the quantile, plus the excess of each draw over it divided by alpha."""
         n_draws = losses.shape[-1]
         count = self._count(n_draws)
         least = np.partition(losses, n_draws - count)[n_draws - count]
@@ -128,8 +126,8 @@ def cvar(alpha: float) -> Risk:
     ----------
     alpha : float
         In (0, 1]: ``cvar(0.1)`` is the mean of the largest tenth of the losses over the belief's
-        draws, the last draw counted in part where a tenth is no whole number; ``cvar(1)`` is the
-        mean.
+        draws. Where a tenth is not a whole number of draws, the last one counts in part.
+        ``cvar(1)`` is the mean.
 
     Returns
     -------
@@ -138,21 +136,47 @@ def cvar(alpha: float) -> Risk:
 
     Raises
     ------
-    ScoreError
-        If alpha is not a number in (0, 1].
+    SettingsError
+        alpha is not a number in (0, 1].
 
     References
     ----------
     Rockafellar and Uryasev, "Conditional value-at-risk for general loss distributions", 2002.
     """
-    if isinstance(alpha, bool) or not isinstance(alpha, int | float | np.integer | np.floating):
-        raise ScoreError(f"alpha of cvar must be a number in (0, 1], got {alpha!r}")
-    if not 0.0 < alpha <= 1.0:
-        raise ScoreError(f"alpha of cvar must be in (0, 1], got {alpha}")
-    return Cvar(float(alpha))
+    return Cvar(share("alpha", alpha))
 
 
-def check_risk(risk: object) -> None:
-    """Refuse what is no risk: a ScoreError."""
+def read(text: str, setting: str = "risk") -> Risk:
+    """Read a risk from its name: ``"mean"`` or ``"cvar(0.1)"``.
+
+    Parameters
+    ----------
+    text : str
+        The name.
+    setting : str
+        What messages call the setting, for example ``"--risk"``.
+
+    Raises
+    ------
+    SettingsError
+        The text is neither.
+    """
+    makers: dict[str, Callable[..., Risk]] = {"mean": mean, "cvar": cvar}
+    return read_choice(setting, text, makers)
+
+
+def check_risk(risk: object) -> Risk:
+    """Refuse what is not a risk; None stands for the mean.
+
+    Raises
+    ------
+    SettingsError
+        It is something else.
+    """
+    if risk is None:
+        return mean()
     if isinstance(risk, type) or not isinstance(risk, Risk):
-        raise ScoreError(f"risk must be one of bayesdice_ppl.risk, such as cvar(0.1): got {risk!r}")
+        raise SettingsError(
+            f"risk: expected one of bayesdice_ppl.risk, such as cvar(0.1), found {risk!r}."
+        )
+    return risk

@@ -171,7 +171,7 @@ class Statistic(NamedTuple):
             )
         return found
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         if self.function is not None:
             return f"mean({getattr(self.function, '__name__', 'function')})"
         return self.name if self.parameter is None else f"{self.name}({self.parameter:g})"

@@ -1,12 +1,11 @@
-"""Redo the tables: ``python -m benchmarks [TABLE]``.
+"""Redo the tables: ``python -m benchmarks TABLE``, or ``all``; without a table, list them.
 
-A table is one of speed, simulation, worlds, calibration, skewness, price, garnet, taxi, statistics,
-wide, selection and alignment, or all of them.
-``python -m benchmarks reacher`` finds Reacher's true values anew, which takes half an hour and is
-not part of ``all``.
+``reacher`` finds Reacher's true values anew, which takes half an hour, and is not part of
+``all``.
 """
 
 import argparse
+import ast
 import importlib
 import os
 import subprocess
@@ -17,6 +16,7 @@ from benchmarks.tables import RESULTS
 
 TABLES = (
     "speed",
+    "start_up",
     "simulation",
     "worlds",
     "calibration",
@@ -30,38 +30,45 @@ TABLES = (
     "alignment",
 )
 COVERAGE = ("calibration", "skewness", "garnet", "taxi", "statistics", "alignment")
+"""Tables of trials, whose number can be chosen."""
+
+OTHERS = {"reacher": "reacher_values"}
+
+
+def list_tables() -> None:
+    """Print every table with the first line of its module."""
+    for name in (*TABLES, *OTHERS):
+        path = Path(__file__).with_name(f"{OTHERS.get(name, name)}.py")
+        first = (ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "").split("\n")[
+            0
+        ]
+        print(f"{name:12} {first.partition(': ')[2] or first}")
 
 
 def main() -> None:
     """Parse the command line and fill the tables that it names."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument(
-        "table", nargs="?", default="all", choices=(*TABLES, "reacher", "all"), metavar="TABLE"
-    )
-    parser.add_argument("--trials", type=int, help="trials of the tables that have them")
+    names = (*TABLES, *OTHERS, "all")
+    parser.add_argument("table", nargs="?", choices=names, metavar="TABLE")
+    parser.add_argument("--trials", type=int, help="number of trials, for tables that have them")
     parser.add_argument("--output", type=Path, default=RESULTS, help="folder of the tables")
     arguments = parser.parse_args()
-    if arguments.table == "all":
+    table = arguments.table
+    if table is None:
+        list_tables()
+    elif table == "all":
         # A process each, so that none runs in what another has loaded and set.
-        for table in TABLES:
-            again = [sys.executable, "-m", "benchmarks", table, *sys.argv[1:]]
-            again = [word for word in again if word != "all"]
-            subprocess.run(again, check=True)
-    elif arguments.table in (*COVERAGE, "price"):
-        # Thousands of small factorizations: a second BLAS thread only makes them wait, ten times
-        # over. It is read when the library is loaded, and so set before.
-        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-        module = importlib.import_module(f"benchmarks.{arguments.table}")
-        if arguments.table in COVERAGE:
-            module.main(arguments.trials or module.TRIALS, arguments.output)
-        else:
-            module.main(arguments.output)
-    elif arguments.table == "reacher":
-        from benchmarks import reacher_values
-
-        reacher_values.main()
+        rest = [word for word in sys.argv[1:] if word != "all"]
+        for each in TABLES:
+            subprocess.run([sys.executable, "-m", "benchmarks", each, *rest], check=True)
     else:
-        importlib.import_module(f"benchmarks.{arguments.table}").main(arguments.output)
+        if table in (*COVERAGE, "price"):
+            # Thousands of small factorizations, for which a second BLAS thread is a tenth as fast.
+            # It is read when the library is loaded, and so set before.
+            os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+        module = importlib.import_module(f"benchmarks.{OTHERS.get(table, table)}")
+        given = [arguments.trials or module.TRIALS] if table in COVERAGE else []
+        module.main(*given, *([] if table in OTHERS else [arguments.output]))
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from jaxtyping import Float, Int
 from scipy.stats import ttest_rel
 
 from bayesdice_ppl import scores
-from bayesdice_ppl.experiments.judging import (
+from bayesdice_ppl.experiments.ranking_rules import (
     NUMBERS,
     aligned,
     by_number,

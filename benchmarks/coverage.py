@@ -10,7 +10,7 @@ from jaxtyping import Float
 from scipy.stats import t as student_t
 
 from bayesdice_ppl.experiments.coverage import LEVELS as _LEVELS
-from bayesdice_ppl.experiments.coverage import Coverage, coverage_of
+from bayesdice_ppl.experiments.coverage import MeasuredCoverage, coverage_of
 
 LEVELS = np.array(_LEVELS)
 
@@ -42,7 +42,7 @@ def central_mass(
     return np.where(sure, certain, mass)
 
 
-def measure_coverage(mass: Float[np.ndarray, " T"], *, seed: int) -> Coverage:
+def measure_coverage(mass: Float[np.ndarray, " T"], *, seed: int) -> MeasuredCoverage:
     """Coverage and MACE.
 
     Parameters

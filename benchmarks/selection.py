@@ -54,9 +54,8 @@ def literal(values: np.ndarray, k: int) -> tuple[tuple[int, ...], float]:
 
 
 def _timed(task: tuple[str, int, int, float]) -> dict[str, object]:
-    import arviz as az
-
     from bayesdice_ppl import risk, scores, select
+    from bayesdice_ppl.belief import make_belief
 
     word, k, n_policies, spread = task
     makers: dict[str, Callable[[], scores.Score]] = {
@@ -67,9 +66,7 @@ def _timed(task: tuple[str, int, int, float]) -> dict[str, object]:
     score = makers[word]() if word in makers else getattr(scores, word)(k)
     values = belief_draws(n_policies, spread)
     names = [f"p{i:04d}" for i in range(n_policies)]
-    belief = az.from_dict(
-        {"posterior": {"value": values[None]}}, coords={"policy": names}, dims={"value": ["policy"]}
-    )
+    belief = make_belief(values, names)
     start = time.perf_counter()
     choice = select(belief, score)
     seconds = time.perf_counter() - start
@@ -96,9 +93,11 @@ def _literal_row(_: None) -> dict[str, object]:
     best, loss = literal(part, 3)
     seconds = (time.perf_counter() - start) * len(values) / len(part)
     from bayesdice_ppl import scores
+    from bayesdice_ppl.selection.problem import RankingProblem
+    from bayesdice_ppl.selection.rules import no_rules
     from bayesdice_ppl.selection.solvers.exhaustive import search
 
-    found = search(part, scores.regret(3), np.arange(7))
+    found = search(RankingProblem(part, scores.regret(3), no_rules(7)))
     if set(found.prefix) != set(best[:3]):
         raise AssertionError(f"the literal algorithm found {best}, the search {found.prefix}")
     return {

@@ -16,7 +16,7 @@ from scipy.linalg import cho_solve, cholesky
 from scipy.sparse import csr_array, diags_array, hstack, vstack
 
 from bayesdice_ppl.constraint import small_sample_rule
-from bayesdice_ppl.inference import Form
+from bayesdice_ppl.inference import FitForm
 from bayesdice_ppl.models.gaussian import JITTER
 from bayesdice_ppl.moments import Cells
 
@@ -99,7 +99,7 @@ def believe_sparse(
     target: Float[np.ndarray, " P"],
     active: Float[np.ndarray, " P"],
     n_states: int,
-    form: Form,
+    form: FitForm,
 ) -> SparseBelief:
     """Belief about one policy's value, by the library's defaults.
 
@@ -155,7 +155,7 @@ def _moments(
     target: Float[np.ndarray, " P"],
     active: Float[np.ndarray, " P"],
     n_states: int,
-    form: Form,
+    form: FitForm,
     found: tuple[np.ndarray, np.ndarray, np.ndarray],
 ) -> SparseMoments:
     """As `build_moments`, on the logged pairs alone."""

@@ -116,19 +116,15 @@ def time_fits() -> list[Timing]:
 
 def time_searches() -> list[Timing]:
     """Exhaustive selection, N = 8, k = 8, for each score."""
-    import xarray as xr
-
     import bayesdice_ppl as bd
+    from bayesdice_ppl.belief import make_belief
 
     n_policies = 8
     rng = np.random.default_rng(SEED)
     spread = rng.normal(size=(n_policies, n_policies)) / np.sqrt(n_policies)
     values = rng.normal(size=n_policies) + rng.normal(size=(1, DRAWS, n_policies)) @ spread
     names = [f"policy_{i}" for i in range(n_policies)]
-    array = xr.DataArray(
-        values, dims=("chain", "draw", "policy"), coords={"policy": names}, name="value"
-    )
-    belief = xr.DataTree.from_dict({"posterior": array.to_dataset()})
+    belief = make_belief(values, names)
     scores = bd.scores
     rows = []
     for make in (scores.regret, scores.precision, scores.accuracy, scores.correlation):

@@ -1,7 +1,6 @@
 """Result tables as files: CSV for programs, Markdown for readers.
 
-A measurement is worth little without what it was made with, so both files open with the command
-that redoes them, the number of CPU cores and the versions.
+Both files open with the command that makes them again, the number of CPU cores and the versions.
 """
 
 from collections.abc import Mapping, Sequence

@@ -15,10 +15,10 @@ import jax
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
-from bayesdice_ppl.diagnostics.support import state_flow
 from bayesdice_ppl.envs import Outcomes
 from bayesdice_ppl.features import reach, renormalize
 from bayesdice_ppl.fitting import FitSettings
+from bayesdice_ppl.fitting.support import state_flow
 from bayesdice_ppl.moments import Cells
 from bayesdice_ppl.policies import Policies
 from bayesdice_ppl.simulation import World, make_world, sample_transitions, true_value
@@ -64,7 +64,7 @@ class Judged(NamedTuple):
     mean, sd, df
         Location, scale and degrees of freedom of the value's Student t.
     moved, lost
-        Shares of the candidate's steps; see `bayesdice_ppl.diagnostics.support.Support`.
+        Shares of the candidate's steps; see `bayesdice_ppl.fitting.support.Support`.
     stranded
         Whether the candidate gets to a state in which it takes no logged action.
     renormalized

@@ -7,7 +7,6 @@ import io
 from itertools import combinations
 from pathlib import Path
 
-import arviz as az
 import numpy as np
 from jaxtyping import Float
 from matplotlib.axes import Axes
@@ -15,6 +14,7 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 import bayesdice_ppl as bd
+from bayesdice_ppl.belief import make_belief
 
 IMAGES = Path(__file__).parent / "images"
 MILLIMETER = 1 / 25.4
@@ -42,9 +42,7 @@ def draw_values() -> tuple[
 def chosen_pair(values: Float[np.ndarray, "draws policies"], k: int) -> tuple[int, int]:
     """Give the first two candidates of the ranking for regret@k, as indices in rising order."""
     names = [f"{share:.1f}" for share in SHARES]
-    belief = az.from_dict(
-        {"posterior": {"value": values[None]}}, coords={"policy": names}, dims={"value": ["policy"]}
-    )
+    belief = make_belief(values, names)
     low, high = sorted(names.index(n) for n in bd.select(belief, bd.scores.regret(k)).order[:2])
     return low, high
 

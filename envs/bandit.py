@@ -1,16 +1,16 @@
 """Bandit: Bernoulli arms, the smallest world in which everything has a closed form.
 
-There is one state, and each pull is a step that leads back to it, so that the normalised value of
-a policy is its mean reward at every discount.
+There is one state, and each pull leads back to it, so that the normalized value of a policy is its
+mean reward at every discount.
 """
 
 from collections.abc import Sequence
 
 import numpy as np
 
+from bayesdice_ppl.envs.checks import read_probabilities
 from bayesdice_ppl.envs.table_env import TableEnv
-from bayesdice_ppl.envs.tabular import Outcomes, probability_array
-from bayesdice_ppl.errors import EnvironmentSpecError
+from bayesdice_ppl.envs.tabular import Outcomes
 
 
 class Bandit(TableEnv):
@@ -37,11 +37,7 @@ class Bandit(TableEnv):
     def __init__(
         self, arms: Sequence[float] = (0.75, 0.25), *, render_mode: str | None = None
     ) -> None:
-        mean = probability_array("arms", arms)
-        if mean.ndim != 1 or mean.size == 0 or not np.all((mean >= 0) & (mean <= 1)):
-            raise EnvironmentSpecError(
-                f"arms: expected a list of probabilities in [0, 1], one an arm, got {arms!r}"
-            )
+        mean = read_probabilities("arms", arms, 1, "a list of probabilities, one for each arm")
         shape = (1, mean.size, 2)
         outcomes = Outcomes(
             probability=np.stack([1.0 - mean, mean], axis=-1)[None],

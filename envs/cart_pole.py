@@ -1,7 +1,7 @@
-"""InfiniteCartPole: a pole to be balanced for ever, set upright again whenever it falls.
+"""InfiniteCartPole: a pole to be balanced without end, set upright again whenever it falls.
 
-Every fall costs 1 and nothing else counts, so that a policy's value is minus its falls per step
-(discounted). Its states are vectors, so it has no table: its truth is a Monte Carlo one.
+Each fall costs 1 and nothing else counts, so that a policy's value is minus its (discounted) falls
+per step. Its states are vectors, so that it has no table and its true values are simulated.
 """
 
 from gymnasium.envs.classic_control.cartpole import CartPoleEnv

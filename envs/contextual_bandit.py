@@ -1,19 +1,20 @@
 """ContextualBandit: Bernoulli arms whose probabilities depend on a context that is drawn anew.
 
 Each step shows a context (the state), pays by the arm that is pulled, and draws the next context
-from the same distribution whatever was done: a recommender's page views, in small.
+from the same distribution whatever the arm: a small model of a recommender's page views.
 """
 
 from collections.abc import Sequence
 
 import numpy as np
 
+from bayesdice_ppl.envs.checks import read_probabilities
 from bayesdice_ppl.envs.table_env import TableEnv
-from bayesdice_ppl.envs.tabular import Outcomes, probability_array
+from bayesdice_ppl.envs.tabular import Outcomes
 from bayesdice_ppl.errors import EnvironmentSpecError
 
 ARMS = ((0.7, 0.4, 0.2), (0.3, 0.6, 0.2), (0.1, 0.3, 0.5), (0.5, 0.45, 0.4))
-"""Four contexts of three arms: in three the best arm differs, in the fourth it hardly matters."""
+"""Four contexts of three arms: the best arm differs in three, and matters little in the fourth."""
 
 
 class ContextualBandit(TableEnv):
@@ -42,21 +43,14 @@ class ContextualBandit(TableEnv):
         *,
         render_mode: str | None = None,
     ) -> None:
-        mean = probability_array("arms", arms)
-        if mean.ndim != 2 or mean.size == 0 or not np.all((mean >= 0) & (mean <= 1)):
-            raise EnvironmentSpecError(
-                "arms: expected probabilities in [0, 1], a row for each context and in it one for "
-                f"each arm, got {arms!r}"
-            )
+        form = "probabilities, a row for each context and a column for each arm"
+        mean = read_probabilities("arms", arms, 2, form)
         n_contexts, n_arms = mean.shape
         uniform = np.full(n_contexts, 1.0 / n_contexts)
-        drawn = uniform if contexts is None else probability_array("contexts", contexts)
-        sound = drawn.shape == uniform.shape and np.all(drawn >= 0)
-        if not sound or not np.isclose(drawn.sum(), 1.0, rtol=0, atol=1e-9):
-            raise EnvironmentSpecError(
-                f"contexts: expected {n_contexts} probabilities, one a row of arms, that sum to 1, "
-                f"got {contexts!r}"
-            )
+        form = f"{n_contexts} probabilities that sum to 1, one for each row of arms"
+        drawn = uniform if contexts is None else read_probabilities("contexts", contexts, 1, form)
+        if drawn.shape != uniform.shape or not np.isclose(drawn.sum(), 1.0, rtol=0, atol=1e-9):
+            raise EnvironmentSpecError(f"contexts: expected {form}, found {contexts!r}.")
         # The reward and the next context are independent: their product, flattened.
         shape = (n_contexts, n_arms, 2, n_contexts)
         paid = np.stack([1.0 - mean, mean], axis=-1)[..., None]

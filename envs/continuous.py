@@ -8,8 +8,8 @@ from typing import Any, final
 import numpy as np
 from jaxtyping import Float
 
+from bayesdice_ppl.envs.checks import check_share
 from bayesdice_ppl.envs.reacher import reacher_action
-from bayesdice_ppl.envs.reference import check_alpha
 from bayesdice_ppl.policies import GaussianPolicy
 
 CART_POLE_GAINS = (0.09226, 0.15893, 1.0, 0.27453)
@@ -30,7 +30,7 @@ class CartPolePolicy:
     ----------
     alpha
         Index in [0, 1]: the regulator's push has the probability 0.6 alpha, otherwise both pushes
-        are as likely.
+        are equally likely.
 
     Raises
     ------
@@ -41,7 +41,7 @@ class CartPolePolicy:
     __slots__ = ("alpha",)
 
     def __init__(self, alpha: float) -> None:
-        check_alpha(alpha)
+        check_share("alpha", alpha)
         self.alpha = alpha
 
     def probs(self, obs: Any) -> Float[np.ndarray, "batch 2"]:
@@ -58,9 +58,9 @@ def cart_pole_policy(alpha: float) -> CartPolePolicy:
     Parameters
     ----------
     alpha
-        In [0, 1]: 0 pushes at random, and the pole falls every 22 steps or so; 1 lets it fall once
-        in some hundreds of steps. Steadier ones hardly fall at all, so that no simulation could
-        tell them apart.
+        In [0, 1]: at 0 pushes are random, and the pole falls about every 22 steps; at 1 it falls
+        once in some hundreds of steps. Better policies almost never let it fall, so that no
+        simulation could distinguish them.
 
     Raises
     ------
@@ -93,5 +93,5 @@ def reacher_policy(alpha: float) -> GaussianPolicy:
     Yang, Dai, Nachum, Tucker, Schuurmans, "Offline Policy Selection under Uncertainty", appendix
     C.1.
     """
-    check_alpha(alpha)
+    check_share("alpha", alpha)
     return GaussianPolicy(reacher_action, REACHER_SD - REACHER_SD_SLOPE * alpha)

@@ -1,6 +1,6 @@
 """InfiniteFrozenLake: Gymnasium's slippery walk over the ice, again and again.
 
-Reaching the goal pays 1; after the goal or a hole the walk starts afresh. The states keep their
+Reaching the goal pays 1; after the goal or a hole the walk starts anew. The states keep their
 numbers (row times columns plus column), the terminal ones included, though none is ever visited.
 """
 
@@ -21,9 +21,9 @@ class InfiniteFrozenLake(Restart):
     map_name
         "4x4" or "8x8", when `desc` is None.
     desc
-        A map of one's own, one string a row, of the letters S (start), F (ice), H (hole), G (goal).
+        Another map, one string for each row: S is the start, F ice, H a hole, G the goal.
     is_slippery
-        Whether the walk goes where it was sent only one time in three, and otherwise aside.
+        Whether a step goes in the chosen direction only one time in three, and else to a side.
     render_mode
         None, "ansi", or (with pygame) "human" or "rgb_array".
 
@@ -50,10 +50,10 @@ class InfiniteFrozenLake(Restart):
     ) -> None:
         if desc is None and map_name not in MAPS:
             raise EnvironmentSpecError(
-                f"map_name: expected one of {', '.join(sorted(MAPS))}, got {map_name!r}"
+                f"map_name: expected one of {', '.join(sorted(MAPS))}, found {map_name!r}."
             )
         if desc is not None and not any("S" in row for row in desc):
-            raise EnvironmentSpecError("desc: the map has no start, expected a letter S in it")
+            raise EnvironmentSpecError("desc: expected a letter S, the start, found no start.")
         # Gymnasium rebuilds the environment from these; the first record wins, so this one must
         # come before the parent's.
         RecordConstructorArgs.__init__(

@@ -1,13 +1,13 @@
 """Garnet: random Markov decision processes of a given size, branching and reward sparsity.
 
-One integer seed is one world, so a test can run over many worlds that nobody has picked by hand.
-Rewards are Bernoulli, so that a belief has reward noise to account for as well as noise of the
-transitions.
+One integer seed is one world, so that a test can run over many worlds that nobody picked by hand.
+Rewards are Bernoulli, so that rewards are noisy as well as transitions.
 """
 
 import numpy as np
 from jaxtyping import Float
 
+from bayesdice_ppl.envs.checks import check_share
 from bayesdice_ppl.envs.table_env import TableEnv
 from bayesdice_ppl.envs.tabular import Outcomes, compact
 from bayesdice_ppl.errors import EnvironmentSpecError
@@ -64,7 +64,7 @@ def garnet_outcomes(
     if ending.shape not in ((), (n_states, n_actions)) or not np.all((ending >= 0) & (ending < 1)):
         raise EnvironmentSpecError(
             "termination: expected probabilities in [0, 1), one number or an array of shape "
-            f"({n_states}, {n_actions}), got {termination!r}"
+            f"({n_states}, {n_actions}), found {termination!r}."
         )
     rng = np.random.default_rng(seed)
 
@@ -110,23 +110,20 @@ def _check_sizes(
 ) -> None:
     if n_states < 1 or n_actions < 1:
         raise EnvironmentSpecError(
-            f"n_states, n_actions: expected at least 1 of each, got {n_states} and {n_actions}"
+            f"n_states, n_actions: expected at least 1 of each, found {n_states} and {n_actions}."
         )
     if not 1 <= branching <= n_states:
         raise EnvironmentSpecError(
-            f"branching: expected 1 to n_states = {n_states} next states, got {branching}"
+            f"branching: expected 1 to n_states = {n_states} next states, found {branching}."
         )
     if irreducible and branching == 1 and n_states > 1:
         raise EnvironmentSpecError(
-            "branching: expected at least 2 when irreducible=True, got 1: all actions would only "
-            "follow the cycle. Raise it, or pass irreducible=False"
+            "branching: expected at least 2 when irreducible=True, found 1: all actions would only "
+            "follow the cycle. Raise it, or pass irreducible=False."
         )
     if not isinstance(seed, int | np.integer) or seed < 0:
-        raise EnvironmentSpecError(f"seed: expected a nonnegative integer, got {seed!r}")
-    if not 0 <= reward_sparsity < 1:
-        raise EnvironmentSpecError(
-            f"reward_sparsity: expected a share in [0, 1), got {reward_sparsity}"
-        )
+        raise EnvironmentSpecError(f"seed: expected a nonnegative integer, found {seed!r}.")
+    check_share("reward_sparsity", reward_sparsity, below_one=True)
 
 
 class Garnet(TableEnv):

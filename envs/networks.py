@@ -1,7 +1,7 @@
-"""A small network as plain arrays: what a trained policy needs to be used, and no more.
+"""A small network as plain arrays, for the use of a trained policy.
 
-Weights live in an `.npz` of arrays, read without pickle, so that a policy from elsewhere can be
-looked at and cannot run anything.
+Weights are an `.npz` of arrays, read without pickle, so that a file from elsewhere cannot run
+anything.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def apply(network: Network, inputs: Float[Array, "batch p"]) -> Float[Array, "ba
 
 @cache
 def _compiled() -> Callable[[Network, Any], Any]:
-    import jax  # not at the top: most worlds need none of it
+    import jax  # not at the top: most worlds do not need it
     import jax.numpy as jnp
 
     def forward(network: Network, inputs: Any) -> Any:
@@ -79,7 +79,7 @@ def load_network(file: Any) -> Network:
     Raises
     ------
     EnvironmentSpecError
-        Layers are missing or do not fit on each other, or a weight is not finite.
+        Layers are missing or their shapes do not match, or a weight is not finite.
     """
     with np.load(file, allow_pickle=False) as arrays:
         found = {name: arrays[name] for name in arrays.files}
@@ -87,7 +87,7 @@ def load_network(file: Any) -> Network:
     expected = {f"{kind}_{i}" for kind in ("weight", "bias") for i in range(n_layers)}
     if not found or set(found) != expected:
         raise EnvironmentSpecError(
-            f"{file}: expected the arrays weight_0, bias_0, weight_1, ..., got {sorted(found)}"
+            f"{file}: expected the arrays weight_0, bias_0, weight_1, ..., found {sorted(found)}."
         )
     weights = tuple(found[f"weight_{i}"] for i in range(n_layers))
     biases = tuple(found[f"bias_{i}"] for i in range(n_layers))
@@ -97,8 +97,8 @@ def load_network(file: Any) -> Network:
         if not fits or (i > 0 and weight.shape[0] != outputs[i - 1]):
             raise EnvironmentSpecError(
                 f"{file}: layer {i} with weights {weight.shape} and biases {bias.shape} does not "
-                "fit on the one before it"
+                "fit the layer before it."
             )
         if not (np.isfinite(weight).all() and np.isfinite(bias).all()):
-            raise EnvironmentSpecError(f"{file}: layer {i} holds a number that is not finite")
+            raise EnvironmentSpecError(f"{file}: layer {i} holds a number that is not finite.")
     return Network(weights, biases)

@@ -1,15 +1,14 @@
 """Planning in a tabular world: optimal action values and actions, by value iteration.
 
-Reference policies are built around the optimum, so it is found from the same table of outcomes
-from which everything else about a world derives.
+Reference policies are built around the optimum, which is found from the world's table of outcomes.
 """
 
 import numpy as np
 from jaxtyping import Float, Int
 from scipy.sparse import csr_array
 
-from bayesdice_ppl.envs.tabular import Outcomes, is_number, reward_matrix
-from bayesdice_ppl.errors import EnvironmentSpecError
+from bayesdice_ppl.envs.checks import check_share
+from bayesdice_ppl.envs.tabular import Outcomes, reward_matrix
 
 # The discount at which "the optimal policy" is meant, where a family needs one.
 OPTIMAL_GAMMA = 0.99
@@ -40,8 +39,7 @@ def optimal_action_values(
     EnvironmentSpecError
         If `gamma` is outside [0, 1).
     """
-    if not is_number(gamma) or not 0 <= gamma < 1:
-        raise EnvironmentSpecError(f"gamma: expected a discount in [0, 1), got {gamma!r}")
+    check_share("gamma", gamma, below_one=True)
     n_states, n_actions, n_outcomes = outcomes.probability.shape
     # Sparse, as a step leads to a few states only, however many there are.
     leading = np.flatnonzero((outcomes.probability > 0) & ~outcomes.terminated)

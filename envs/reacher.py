@@ -1,7 +1,7 @@
-"""InfiniteReacher: MuJoCo's two-jointed arm, which gets a new target now and then, for ever.
+"""InfiniteReacher: MuJoCo's two-jointed arm, which gets a new target at random, without end.
 
-The paper's continuous-control world: with probability 0.03 a step, arm and target are drawn
-afresh, so that the game is ergodic and its discounted and average values are those of one chain.
+The paper's continuous-control world: at each step arm and target are drawn anew with probability
+0.03, so that the game is ergodic and its discounted and average values are those of one chain.
 It needs the `mujoco` extra.
 """
 
@@ -15,8 +15,9 @@ import numpy as np
 from gymnasium.utils import RecordConstructorArgs
 from jaxtyping import Float
 
+from bayesdice_ppl.envs.checks import check_share
 from bayesdice_ppl.envs.networks import Network, apply, load_network
-from bayesdice_ppl.envs.restart import Restart, check_restart
+from bayesdice_ppl.envs.restart import Restart
 from bayesdice_ppl.errors import EnvironmentSpecError
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ class InfiniteReacher(Restart):
     Parameters
     ----------
     restart_probability
-        Probability in [0, 1) of a fresh start at each step.
+        Probability in [0, 1) of a new start at each step.
     render_mode
         None, "human", "rgb_array", "depth_array" or "rgbd_tuple".
 
@@ -62,14 +63,14 @@ class InfiniteReacher(Restart):
         restart_probability: float = RESTART_PROBABILITY,
         render_mode: str | None = None,
     ) -> None:
-        check_restart(restart_probability, name="restart_probability")
+        check_share("restart_probability", restart_probability, below_one=True)
         RecordConstructorArgs.__init__(
             self, restart_probability=restart_probability, render_mode=render_mode
         )
         super().__init__(_reacher(render_mode), probability=restart_probability)
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """Apply torques, and start afresh if chance has it.
+        """Apply torques, and start anew with the probability of a restart.
 
         Parameters
         ----------
@@ -81,18 +82,18 @@ class InfiniteReacher(Restart):
         tuple
             Next observation, reward, False, False, info.
         """
-        # Gaussian policies reach beyond the bounds. Clipped here, and not in the policy, the logged
-        # action is the one that was drawn, whose density is known.
+        # A Gaussian policy may draw actions beyond the bounds. They are clipped here and not in the
+        # policy, so that the logged action is the one that was drawn, whose density is known.
         bounds: Any = self.action_space
         return super().step(np.clip(action, bounds.low, bounds.high))
 
 
 def _reacher(render_mode: str | None) -> Any:
     try:
-        import mujoco  # noqa: F401 (Gymnasium's own message comes late and is no error of ours)
+        import mujoco  # noqa: F401 (Gymnasium's own message comes later, as another error)
     except ImportError as cause:
         raise EnvironmentSpecError(
-            "InfiniteReacher needs MuJoCo: install it with pip install 'bayesdice-ppl[mujoco]'"
+            "InfiniteReacher needs MuJoCo: install it with pip install 'bayesdice-ppl[mujoco]'."
         ) from cause
     from gymnasium.envs.mujoco.reacher_v5 import ReacherEnv
 

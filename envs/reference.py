@@ -8,8 +8,10 @@ are tables; for the others see `continuous`.
 import numpy as np
 from jaxtyping import Float, Int
 
+from bayesdice_ppl.checks import is_number
+from bayesdice_ppl.envs.checks import check_share
 from bayesdice_ppl.envs.planning import optimal_action_values, optimal_actions
-from bayesdice_ppl.envs.tabular import as_tabular, is_number
+from bayesdice_ppl.envs.tabular import as_tabular
 from bayesdice_ppl.errors import EnvironmentSpecError
 from bayesdice_ppl.policies import TabularPolicy
 
@@ -46,13 +48,13 @@ def bandit_policy(env: object, alpha: float) -> TabularPolicy:
     Yang, Dai, Nachum, Tucker, Schuurmans, "Offline Policy Selection under Uncertainty", appendix
     C.1: alpha is the proportion of the optimal arm.
     """
-    check_alpha(alpha)
+    check_share("alpha", alpha)
     means = as_tabular(env).reward_matrix
     n_states, n_arms = means.shape
     if n_states != 1 or n_arms < 2:
         raise EnvironmentSpecError(
-            f"bandit_policy: expected a bandit of 2 or more arms, got {n_states} states and "
-            f"{n_arms} actions"
+            f"bandit_policy: expected a bandit of 2 or more arms, found {n_states} states and "
+            f"{n_arms} actions."
         )
     probabilities = np.full((1, n_arms), (1.0 - alpha) / (n_arms - 1))
     probabilities[0, np.argmax(means[0])] = alpha
@@ -80,7 +82,7 @@ def frozen_lake_policy(env: object, alpha: float) -> TabularPolicy:
     EnvironmentSpecError
         If alpha is outside [0, 1] or the world is not tabular.
     """
-    check_alpha(alpha)
+    check_share("alpha", alpha)
     outcomes = as_tabular(env).outcomes
     n_actions = outcomes.probability.shape[1]
     epsilon = LARGEST_EPSILON * (1.0 - alpha)
@@ -135,12 +137,12 @@ def contextual_bandit_policy(env: object, alpha: float) -> TabularPolicy:
     EnvironmentSpecError
         If alpha is outside [0, 1], the world is not tabular, or there is one arm only.
     """
-    check_alpha(alpha)
+    check_share("alpha", alpha)
     means = as_tabular(env).reward_matrix
     n_arms = means.shape[1]
     if n_arms < 2:
         raise EnvironmentSpecError(
-            f"contextual_bandit_policy: expected 2 or more arms, got {n_arms}"
+            f"contextual_bandit_policy: expected 2 or more arms, found {n_arms}."
         )
     best = one_hot(np.argmax(means, axis=1), n_arms)
     return TabularPolicy(alpha * best + (1.0 - alpha) / (n_arms - 1) * (1.0 - best))
@@ -195,9 +197,9 @@ def taxi_policy(env: object, alpha: float, *, temperature: float = 1.0) -> Tabul
     EnvironmentSpecError
         If alpha is outside [0, 1], the temperature is not positive, or the world is not tabular.
     """
-    check_alpha(alpha)
-    if not is_number(temperature) or not temperature > 0:
-        raise EnvironmentSpecError(f"temperature: expected a positive number, got {temperature}")
+    check_share("alpha", alpha)
+    if not is_number(temperature) or temperature <= 0:
+        raise EnvironmentSpecError(f"temperature: expected a number above 0, found {temperature}.")
     outcomes = as_tabular(env).outcomes
     values = optimal_action_values(outcomes)
     soft = np.exp((values - values.max(axis=1, keepdims=True)) / temperature)
@@ -207,19 +209,7 @@ def taxi_policy(env: object, alpha: float, *, temperature: float = 1.0) -> Tabul
 
 def _toward_optimal(env: object, alpha: float, other: Float[np.ndarray, "S A"]) -> TabularPolicy:
     """Mix the optimum at discount 0.99, by weight alpha, with another policy."""
-    check_alpha(alpha)
+    check_share("alpha", alpha)
     outcomes = as_tabular(env).outcomes
     optimal = one_hot(optimal_actions(outcomes), other.shape[1])
     return TabularPolicy(alpha * optimal + (1.0 - alpha) * other)
-
-
-def check_alpha(alpha: float) -> None:
-    """Refuse an index outside [0, 1].
-
-    Raises
-    ------
-    EnvironmentSpecError
-        With what was found.
-    """
-    if not is_number(alpha) or not 0 <= alpha <= 1:
-        raise EnvironmentSpecError(f"alpha: expected a number in [0, 1], got {alpha!r}")

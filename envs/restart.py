@@ -1,9 +1,9 @@
-"""Games without end: where an episode would terminate, a fresh one starts instead.
+"""Games without end: where an episode would terminate, a new one starts instead.
 
-Behind this wrapper an episodic game is a plain infinite-horizon Markov decision process, for
-which the discounted and the average-reward values of the paper are defined as they stand. The
-terminal states themselves are never visited: the step that would enter one lands in a new start
-state. A game that never terminates can be restarted by chance, with one probability at each step.
+This wrapper makes an episodic game an infinite-horizon Markov decision process, for which the
+paper's discounted and average-reward values are defined. The terminal states are never visited: the
+step that would enter one leads to a start state. A game that never terminates can be restarted at
+random, with the same probability at each step.
 """
 
 from functools import cached_property
@@ -15,10 +15,10 @@ from gymnasium.utils import RecordConstructorArgs
 from gymnasium.wrappers import TimeLimit
 from jaxtyping import Float
 
+from bayesdice_ppl.envs.checks import check_share
 from bayesdice_ppl.envs.tabular import (
     Outcomes,
     TabularEnv,
-    is_number,
     outcomes_of_rows,
     outcomes_of_toy_text,
     reward_matrix,
@@ -28,7 +28,7 @@ from bayesdice_ppl.envs.tabular import (
 from bayesdice_ppl.errors import EnvironmentSpecError
 
 MOST_OUTCOMES = 20_000_000
-"""Most outcomes of a table that starts anew; so many take about four gigabytes to make."""
+"""Most outcomes of a table that starts anew; making so many takes about four gigabytes."""
 
 
 def restart_outcomes(
@@ -37,17 +37,16 @@ def restart_outcomes(
     *,
     probability: float = 0.0,
 ) -> Outcomes:
-    """Send every outcome that terminates to the start states, and the others there by chance.
+    """Send every outcome that terminates to the start states, and the others with a probability.
 
     Parameters
     ----------
     outcomes
         The episodic table, fields (S, A, K).
     initial_distribution
-        (S,): where a fresh episode starts.
+        (S,): where a new episode starts.
     probability
-        Probability in [0, 1) that a step which does not terminate leads to a fresh start all the
-        same.
+        Probability in [0, 1) that a step which does not terminate leads to a start state too.
 
     Returns
     -------
@@ -60,19 +59,19 @@ def restart_outcomes(
     EnvironmentSpecError
         If the probability is outside [0, 1), or the table would be too large.
     """
-    check_restart(probability)
+    check_share("probability", probability, below_one=True)
     starts = np.flatnonzero(initial_distribution > 0)
     n_states, n_actions, n_outcomes = outcomes.probability.shape
     pair = np.repeat(np.arange(n_states * n_actions), n_outcomes)
     chance, next_state, reward, terminated = (field.ravel() for field in outcomes)
     restarted = chance * np.where(terminated, 1.0, probability)
-    # One row for each way on, and one for each start only where the game can start anew.
+    # One row for each outcome, and one for each start where the game can start anew.
     again = np.flatnonzero(restarted > 0)
     if again.size * starts.size > MOST_OUTCOMES:
         raise EnvironmentSpecError(
             f"Restart: {again.size:,} outcomes that start anew in one of {starts.size:,} states "
-            f"make a table of {again.size * starts.size:,} outcomes, past the "
-            f"{MOST_OUTCOMES:,} that are allowed; use fewer states, starts or terminations"
+            f"make a table of {again.size * starts.size:,} outcomes, past the {MOST_OUTCOMES:,} "
+            "that are allowed. Use fewer states, starts or terminations."
         )
     begun = [np.repeat(field[again], starts.size) for field in (pair, restarted, reward)]
     rows = (
@@ -87,29 +86,8 @@ def restart_outcomes(
     return outcomes_of_rows(*rows, never, (n_states, n_actions))
 
 
-def check_restart(probability: float, *, name: str = "probability") -> None:
-    """Refuse a probability of restarting that is none, or that leaves no game to play.
-
-    Parameters
-    ----------
-    probability
-        What was given.
-    name
-        What the caller calls it.
-
-    Raises
-    ------
-    EnvironmentSpecError
-        If it is outside [0, 1).
-    """
-    if not is_number(probability) or not 0 <= probability < 1:
-        raise EnvironmentSpecError(
-            f"{name}: expected a probability of restarting in [0, 1), got {probability!r}"
-        )
-
-
 class Restart(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
-    """Make an episodic environment infinite: termination leads to a fresh start state.
+    """Make an episodic environment infinite: a termination leads to a start state.
 
     `step` never reports termination; it returns the first observation of the new episode, with
     the reward of the step that ended the old one. Truncation passes through. `info["restarted"]`
@@ -124,8 +102,8 @@ class Restart(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     env
         Any Gymnasium environment; a time limit around it, from `gymnasium.make`, is taken off.
     probability
-        Probability in [0, 1) that a step which does not terminate leads to a fresh start all the
-        same: how a game that never terminates becomes ergodic.
+        Probability in [0, 1) that a step which does not terminate leads to a start state too,
+        which makes a game that never terminates ergodic.
 
     Raises
     ------
@@ -139,9 +117,9 @@ class Restart(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     """
 
     def __init__(self, env: gymnasium.Env[Any, Any], *, probability: float = 0.0) -> None:
-        check_restart(probability)
+        check_share("probability", probability, below_one=True)
         RecordConstructorArgs.__init__(self, probability=probability)
-        # A time limit of the game is none of the infinite world.
+        # A time limit of the game does not belong to the infinite world.
         while isinstance(env, TimeLimit):
             env = env.env
         gymnasium.Wrapper.__init__(self, env)
@@ -184,7 +162,7 @@ class Restart(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             raise EnvironmentSpecError(
                 f"Restart around {type(world).__name__}: not a tabular world, so it has no table "
                 "of outcomes. Expected `outcomes` and `initial_distribution`, or the `P` and "
-                "`initial_state_distrib` of Gymnasium's toy-text games"
+                "`initial_state_distrib` of Gymnasium's toy-text games."
             )
         return outcomes_of_toy_text(table), np.asarray(initial_distribution, dtype=np.float64)
 

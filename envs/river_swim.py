@@ -43,7 +43,7 @@ class RiverSwim(TableEnv):
     def __init__(self, n_states: int = 6, *, render_mode: str | None = None) -> None:
         if not isinstance(n_states, int | np.integer) or n_states < 2:
             raise EnvironmentSpecError(
-                f"n_states: expected a river of at least 2 places, got {n_states!r}"
+                f"n_states: expected a river of at least 2 places, found {n_states!r}."
             )
         here = np.arange(n_states)
         probability = np.zeros((n_states, 2, 3))

@@ -51,7 +51,7 @@ class TableEnv(gymnasium.Env[Any, Any]):
         if render_mode is not None:
             raise EnvironmentSpecError(
                 f"render_mode: {type(self).__name__} draws nothing, expected None, "
-                f"got {render_mode!r}"
+                f"found {render_mode!r}."
             )
         check_table(outcomes, initial_distribution)
         n_states, n_actions, _ = outcomes.probability.shape

@@ -1,9 +1,8 @@
 """A tabular world is a table of outcomes: what can follow each state and action, how probably.
 
-Everything that has an exact answer (transition matrices, mean rewards, true values, fast
-sampling) derives from that one table, so a world and its truth cannot drift apart. Outcomes, and
-not a transition matrix with mean rewards, are the primitive because rewards may be random and may
-depend on where one lands.
+Everything exact (transition matrices, mean rewards, true values, fast sampling) derives from that
+one table, so that a world and its true values always agree. The table holds outcomes and not mean
+rewards, because rewards may be random and may depend on the next state.
 """
 
 from collections.abc import Mapping, Sequence
@@ -213,13 +212,13 @@ def check_table(outcomes: Outcomes, initial_distribution: Float[np.ndarray, " S"
     if len(shape) != 3 or any(field.shape != shape for field in outcomes):
         shapes = {name: field.shape for name, field in outcomes._asdict().items()}
         raise EnvironmentSpecError(
-            f"outcomes: every field must have one shape (states, actions, outcomes), got {shapes}"
+            f"outcomes: expected one shape (states, actions, outcomes) in all, found {shapes}."
         )
     n_states = shape[0]
     if initial_distribution.shape != (n_states,):
         raise EnvironmentSpecError(
             f"initial_distribution: expected shape ({n_states},), one entry a state, "
-            f"got {initial_distribution.shape}"
+            f"found {initial_distribution.shape}."
         )
     for name, rows in (
         ("outcomes.probability", outcomes.probability),
@@ -227,12 +226,12 @@ def check_table(outcomes: Outcomes, initial_distribution: Float[np.ndarray, " S"
     ):
         if not np.all(rows >= 0) or not np.allclose(rows.sum(axis=-1), 1.0, rtol=0, atol=1e-9):
             raise EnvironmentSpecError(
-                f"{name}: must be nonnegative and sum to 1 over its last axis"
+                f"{name}: expected nonnegative numbers that sum to 1 over the last axis."
             )
     if not np.all(np.isfinite(outcomes.reward)):
-        raise EnvironmentSpecError("outcomes.reward: every reward must be finite")
+        raise EnvironmentSpecError("outcomes.reward: expected finite numbers.")
     if np.any((outcomes.next_state < 0) | (outcomes.next_state >= n_states)):
-        raise EnvironmentSpecError(f"outcomes.next_state: states are 0 to {n_states - 1}")
+        raise EnvironmentSpecError(f"outcomes.next_state: expected states 0 to {n_states - 1}.")
 
 
 def outcomes_of_toy_text(
@@ -261,27 +260,6 @@ def outcomes_of_toy_text(
                 at = (state, action, k)
                 probability[at], next_state[at], reward[at], terminated[at] = row
     return Outcomes(probability, next_state, reward, terminated)
-
-
-def is_number(value: object) -> bool:
-    """Whether a value is a real number (and no flag), so that it can be held against bounds."""
-    return isinstance(value, int | float | np.number) and not isinstance(value, bool)
-
-
-def probability_array(name: str, values: object) -> Float[np.ndarray, "*shape"]:
-    """Copy probabilities into a float64 array.
-
-    Raises
-    ------
-    EnvironmentSpecError
-        They are no numbers, or rows differ in length.
-    """
-    try:
-        return np.array(values, dtype=np.float64)
-    except (TypeError, ValueError) as cause:
-        raise EnvironmentSpecError(
-            f"{name}: expected numbers in rows of one length, got {values!r}"
-        ) from cause
 
 
 def through_transparent(env: gymnasium.Env[Any, Any]) -> gymnasium.Env[Any, Any]:
@@ -316,7 +294,7 @@ def as_tabular(env: object) -> TabularEnv:
     raise EnvironmentSpecError(
         f"{env}: not a tabular world. Expected one with `outcomes` and `initial_distribution` "
         f"(such as those of bayesdice_ppl.envs); {type(layer).__name__} has none. Gymnasium's "
-        "toy-text games become one when wrapped in bayesdice_ppl.envs.Restart"
+        "toy-text games become one when wrapped in bayesdice_ppl.envs.Restart."
     )
 
 

@@ -1,8 +1,8 @@
 """InfiniteTaxi: Gymnasium's taxi, which takes the next passenger after each delivery.
 
-A step costs 1, a wrong pick-up or drop-off 10, and a delivery pays 20; after it passenger,
-destination and taxi are drawn afresh. The states keep Gymnasium's numbers, of which 400 of the
-500 are ever visited: in the others the passenger stands at the destination.
+A step costs 1, a wrong pick-up or drop-off 10, and a delivery pays 20; then passenger, destination
+and taxi are drawn anew. The states keep Gymnasium's numbers. Of these 500, 400 are ever visited: in
+the others the passenger stands at the destination.
 """
 
 from gymnasium.envs.toy_text.taxi import TaxiEnv
@@ -24,8 +24,8 @@ class InfiniteTaxi(Restart):
     Notes
     -----
     Dietterich, "Hierarchical reinforcement learning with the MAXQ value function decomposition"
-    (1998), in Gymnasium's Taxi-v4. Its `fickle_passenger` is not offered: whether the passenger
-    changes their mind depends on the past, so that the game has no table. `unwrapped` is
+    (1998), in Gymnasium's Taxi-v4. Its `fickle_passenger` is not offered: whether the passengers
+    change their minds depends on the past, so that the game has no table. `unwrapped` is
     Gymnasium's own, episodic game.
     """
 

@@ -11,7 +11,7 @@ from bayesdice_ppl.models.coordinates import Coordinates, Start
 from bayesdice_ppl.models.gaussian import GaussianPosterior
 from bayesdice_ppl.models.gradients import StopScore, reverse_gradient
 from bayesdice_ppl.models.joint import joint_model, joint_posterior
-from bayesdice_ppl.models.linear import Linear, LinearRatio, linear
+from bayesdice_ppl.models.linear import LinearModel, LinearRatio, linear
 from bayesdice_ppl.models.links import LINKS, Link
 from bayesdice_ppl.models.program import guide, model
 from bayesdice_ppl.models.ratio import FirstEstimate, Ratio, RatioModel, less_value, value_prior
@@ -22,7 +22,7 @@ __all__ = [
     "Coordinates",
     "FirstEstimate",
     "GaussianPosterior",
-    "Linear",
+    "LinearModel",
     "LinearRatio",
     "Link",
     "Ratio",

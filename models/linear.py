@@ -170,7 +170,7 @@ class LinearRatio(eqx.Module):
 
 
 @final
-class Linear(NamedTuple):
+class LinearModel(NamedTuple):
     """The choice of a linear ratio; make one with `linear`."""
 
     link: Link = IDENTITY
@@ -214,7 +214,7 @@ class Linear(NamedTuple):
         return "linear" if self.link.linear else f"linear(link={self.link})"
 
 
-def linear(link: str | Link = IDENTITY) -> Linear:
+def linear(link: str | Link = IDENTITY) -> LinearModel:
     """A linear ratio.
 
     Parameters
@@ -228,7 +228,9 @@ def linear(link: str | Link = IDENTITY) -> Linear:
     SettingsError
         There is no such link.
     """
-    return Linear(link if isinstance(link, Link) else LINKS[checks.one_of("link", link, LINKS)])
+    return LinearModel(
+        link if isinstance(link, Link) else LINKS[checks.one_of("link", link, LINKS)]
+    )
 
 
 def through_link(coordinates: Coordinates, link: Link, *, value_constraint: bool) -> Coordinates:

@@ -41,7 +41,7 @@ class Link(NamedTuple):
     slope: Callable[[Float[Array, "*b P"]], Float[Array, "*b P"]]
     linear: bool = False
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         return self.name
 
 

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bayesdice_ppl import risk, scores
-from bayesdice_ppl.errors import ScoreError
-from tests.losses import literal
+from bayesdice_ppl.errors import SettingsError
+from tests.scores import literal
 
 MAKERS = [scores.precision, scores.accuracy, scores.regret, scores.normalized_regret, scores.ndcg]
 
@@ -116,13 +116,13 @@ def test_the_spread_of_the_influences_is_the_error_of_the_risk():
 
 @pytest.mark.parametrize("alpha", [0, 0.0, -0.1, 1.0000001, np.nan, np.inf, -np.inf, 10])
 def test_alpha_out_of_range(alpha):
-    with pytest.raises(ScoreError, match=r"alpha of cvar must be in \(0, 1\]"):
+    with pytest.raises(SettingsError, match=r"alpha: expected a number in \(0, 1\]"):
         risk.cvar(alpha)
 
 
 @pytest.mark.parametrize("alpha", [True, "0.1", None, [0.1], 1j, np.complex128(0.1), np.bool_(1)])
 def test_alpha_that_is_no_number(alpha):
-    with pytest.raises(ScoreError, match=r"alpha of cvar must be a number in \(0, 1\]"):
+    with pytest.raises(SettingsError, match=r"alpha: expected a number in \(0, 1\]"):
         risk.cvar(alpha)
 
 
@@ -148,6 +148,19 @@ def test_names_of_scores(make):
     assert not averse.averaged
 
 
+@pytest.mark.parametrize("one", [risk.mean(), risk.cvar(0.1), risk.cvar(1)])
+def test_a_name_is_read_back(one):
+    assert risk.read(one.name) == one
+
+
+@pytest.mark.parametrize(
+    "text", ["median", "cvar", "cvar()", "cvar(x)", "mean(0.1)", "cvar(2)", ""]
+)
+def test_a_name_that_is_none(text):
+    with pytest.raises(SettingsError, match=r"expected|needs|takes no number"):
+        risk.read(text, "--risk")
+
+
 def test_names_of_scores_without_a_k():
     cvar = risk.cvar(0.25)
     assert scores.spearman(risk=cvar).name == "cvar(0.25) of spearman"
@@ -159,5 +172,5 @@ def test_names_of_scores_without_a_k():
 @pytest.mark.parametrize("bad", [0.1, "cvar", risk.cvar, risk.mean, type(risk.mean()), object()])
 @pytest.mark.parametrize("word", literal.WORDS)
 def test_what_is_no_risk(word, bad):
-    with pytest.raises(ScoreError, match=r"risk must be one of bayesdice_ppl\.risk"):
+    with pytest.raises(SettingsError, match=r"risk: expected one of bayesdice_ppl\.risk"):
         literal.make(word, 2, 3, bad)

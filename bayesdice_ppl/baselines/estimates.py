@@ -1,7 +1,7 @@
-"""One baseline's answers for all candidates: a table, an order, and where it draws a belief.
+"""One method's answers for all candidates: a table, an order, and a belief where there are draws.
 
-Every candidate is asked for with the same key, so that draws of a method that draws from one
-posterior over worlds are joint over the candidates.
+Every candidate is asked for with the same key, so draws from one posterior over worlds are joint
+over the candidates.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ import numpy as np
 import polars as pl
 from jaxtyping import PRNGKeyArray
 
-from bayesdice_ppl.baselines.interface import Baseline, Estimate, check_question
+from bayesdice_ppl.baselines.interface import Baseline, Estimate, Query, check_needs
 from bayesdice_ppl.baselines.registry import METHODS, make
+from bayesdice_ppl.checks import one_of
 from bayesdice_ppl.errors import BayesDiceError, LogsError, SettingsError
 from bayesdice_ppl.logs import Logs
 from bayesdice_ppl.policies import ContinuousPolicy, Policies, Policy, align_policies
@@ -31,7 +32,7 @@ ORDERS = ("value", "lower", "upper")
 @final
 @dataclass(frozen=True, eq=False)
 class Estimates:
-    """What a baseline says of all candidates; `estimate_all` makes it.
+    """What a method says of all candidates; `estimate_all` makes it.
 
     Attributes
     ----------
@@ -42,7 +43,7 @@ class Estimates:
     estimates
         One `Estimate` each.
     logs, policies, gamma, level, rng_key, on_termination
-        The question.
+        The query.
     """
 
     method: Baseline
@@ -59,8 +60,8 @@ class Estimates:
     def table(self) -> pl.DataFrame:
         """Columns `policy, value, lower, upper`, in reward per step; null where there is none.
 
-        Where the method weighs episodes there is also `effective_episodes`, on how many of them
-        each estimate rests.
+        Where the method weights episodes there is also `effective_episodes`, how many of them each
+        estimate rests on.
         """
         numbers = ["value", "lower", "upper"]
         if any(each.effective_episodes is not None for each in self.estimates):
@@ -100,9 +101,7 @@ class Estimates:
         SettingsError
             It is another word, or the method gives no interval.
         """
-        if by not in ORDERS:
-            raise SettingsError(f"by: expected one of {', '.join(ORDERS)}, found {by!r}.")
-        column = self.table[by]
+        column = self.table[one_of("by", by, ORDERS)]
         if column.null_count():
             raise no_interval(self.method, f"by={by!r}")
         keys = dict(zip(self.names, column.to_list(), strict=True))
@@ -123,15 +122,30 @@ class Estimates:
         SettingsError
             The method gives no draws.
         """
-        from bayesdice_ppl.baselines.beliefs import lay_out_draws
+        from bayesdice_ppl.baselines.support import support_of
+        from bayesdice_ppl.belief import make_belief, origin
 
-        return lay_out_draws(self)
+        if not self.has_draws:
+            raise SettingsError(
+                f"{self.method.short} gives no draws, and so no belief. Use order(by='value')."
+            )
+        restart = self.on_termination == "restart"
+        figures, attributes = support_of(self)
+        measured: dict[str, Any] = figures | attributes
+        return make_belief(
+            np.column_stack([np.asarray(each.draws) for each in self.estimates]),
+            self.names,
+            method=self.method.short,
+            settings=self.settings,
+            **origin(self.logs, gamma=self.gamma, restart=restart, rng_key=self.rng_key),
+            **measured,
+        )
 
     @cached_property
     def support_warnings(self) -> tuple[str, ...]:
         """What the log cannot tell of the candidates, a sentence each.
 
-        Of logs of vectors only on how few episodes an importance-weighted estimate rests.
+        For logs of vectors support is not measured: only the answers themselves are checked.
         """
         from bayesdice_ppl.baselines.support import warn_of_support
 
@@ -153,12 +167,12 @@ def estimate_all(
     rng_key: PRNGKeyArray | None = None,
     on_termination: str = "restart",
 ) -> Estimates:
-    """Ask a baseline for every candidate's value.
+    """Ask a method for every candidate's value.
 
     Parameters
     ----------
     method
-        A baseline, or its name as for `make`.
+        A `Baseline`, or its name as for `make`.
     logs
         Logged transitions.
     policies
@@ -180,22 +194,21 @@ def estimate_all(
     Raises
     ------
     LogsError, PoliciesError, SettingsError
-        The input does not suit the method; what comes up while a candidate is asked for begins
-        with its name, though the log or a setting may be at fault.
+        The input does not suit the method. An error about one candidate begins with its name,
+        though the log or a setting may be the cause.
     """
     chosen = make(method) if isinstance(method, str) else method
     if not isinstance(chosen, Baseline):
         raise SettingsError(
             f"method: expected a baseline or its name, found {type(chosen).__name__}."
         )
-    asked = check_question(
-        chosen, logs, gamma=gamma, level=level, rng_key=rng_key, on_termination=on_termination
-    )
     candidates = policies if isinstance(policies, Policies) else Policies(policies)
+    first = next(iter(candidates.values()))
+    query = Query(logs, first, gamma, rng_key, on_termination)
+    check_needs(chosen, query, level)
     shown = logs
     if not logs.vector_actions:
-        # One action space for all, which one candidate alone may not know, so that all are asked
-        # for in the same world.
+        # One action space for all, which one candidate alone may not know.
         aligned = align_policies(logs, candidates, needs_successors=False)
         shown = replace(logs, declared_actions=aligned.actions)
     estimates = []
@@ -219,8 +232,8 @@ def estimate_all(
         tuple(estimates),
         logs,
         candidates,
-        asked.gamma,
-        asked.level,
+        query.gamma,
+        float(level),
         rng_key,
         on_termination,
     )
@@ -250,15 +263,16 @@ def _check_finite(name: str, method: Baseline, found: Estimate) -> None:
         numbers += np.asarray(found.draws).tolist()
     if found.lower is not None and found.upper is not None and found.lower > found.upper:
         raise LogsError(
-            f"policy {name!r}: {method.short} gives an interval from {found.lower:g} to "
-            f"{found.upper:g}, upside down: the log says too little about this candidate for this "
-            "method."
+            f"policy {name!r}: expected an interval from {method.short}, found its lower end, "
+            f"{found.lower:g}, above its upper end, {found.upper:g}. The log says too little about "
+            "this candidate for this method: use another one, or a longer log."
         )
     wrong = [number for number in numbers if not np.isfinite(number)]
     if wrong:
         raise LogsError(
-            f"policy {name!r}: {method.short} gives {wrong[0]:g} where a finite number was "
-            "expected: the log says too little about this candidate for this method."
+            f"policy {name!r}: expected a finite number from {method.short}, found {wrong[0]:g}. "
+            "The log says too little about this candidate for this method: use another one, or a "
+            "longer log."
         )
 
 

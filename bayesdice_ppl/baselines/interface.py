@@ -1,19 +1,23 @@
-"""What every baseline is: logs and one policy in; a value, and perhaps an interval or draws, out.
+"""What a method is: a question about a log and one policy in, an estimate of its value out.
 
-A baseline says what it needs before it is asked, so that a log without propensities, or with
-vectors for states, is refused with a reason instead of answered with made-up numbers.
+A method says what it needs before it is asked. A log without propensities, or with vectors where
+labels are needed, is refused with a reason; no numbers are made up.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple, Protocol, final, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float, PRNGKeyArray
 
+from bayesdice_ppl.baselines.rows import FeatureRows, Rows, feature_rows, label_rows
+from bayesdice_ppl.checks import between, discount, one_of
 from bayesdice_ppl.errors import LogsError, SettingsError
+from bayesdice_ppl.features.maps import FeatureChoice
 from bayesdice_ppl.keys import check_key
 from bayesdice_ppl.logs import Logs
 from bayesdice_ppl.policies import ContinuousPolicy, Policy
@@ -21,7 +25,7 @@ from bayesdice_ppl.policies import ContinuousPolicy, Policy
 
 @final
 class Estimate(NamedTuple):
-    """What a baseline says of one policy's value, in reward per step.
+    """What a method says of one policy's value, in reward per step.
 
     Attributes
     ----------
@@ -34,9 +38,9 @@ class Estimate(NamedTuple):
         Posterior draws, shape (S,), or None. With the same key, draw s of two policies belongs to
         the same draw of the world, so that they are joint.
     effective_episodes
-        On how many episodes the estimate rests, of a method that weighs whole episodes or their
-        steps by importance weights, or None; at gamma = 0, where each row is an episode of its own,
-        on how many rows. See `bayesdice_ppl.baselines.per_trajectory.effective_episodes`.
+        How many episodes the estimate rests on, or None: of a method that weights whole episodes or
+        their steps by importance weights. At gamma = 0, where each row is an episode of its own,
+        how many rows. See `bayesdice_ppl.baselines.weighting.weights.effective_episodes`.
     """
 
     value: float
@@ -46,9 +50,16 @@ class Estimate(NamedTuple):
     effective_episodes: float | None = None
 
 
+def central(draws: Float[np.ndarray, " S"], level: float) -> tuple[float, float]:
+    """Ends of the central interval of draws, which leaves out as much on either side."""
+    tail = 0.5 * (1.0 - level)
+    lower, upper = np.quantile(draws, [tail, 1.0 - tail])
+    return float(lower), float(upper)
+
+
 @final
 class Needs(NamedTuple):
-    """What a baseline asks of a log, beside transitions.
+    """What a method needs beside transitions.
 
     Attributes
     ----------
@@ -67,22 +78,14 @@ class Needs(NamedTuple):
     bandit: bool = False
     rng_key: bool = False
 
+    def __str__(self) -> str:
+        words = ("propensities", "labels", "gamma = 0", "rng_key")
+        return ", ".join(word for word, needed in zip(words, self, strict=True) if needed)
+
 
 @runtime_checkable
 class Baseline(Protocol):
-    """An estimator of one policy's value from logs of another.
-
-    Attributes
-    ----------
-    name : str
-        Name in tables.
-    short : str
-        Name for `make` and `--method`, such as ``"wpdis:bca"``: `make` gives the method back.
-    needs : Needs
-        What it asks of a log.
-    gives : str
-        ``"estimate"``, ``"interval"`` or ``"draws"``: the most that its `Estimate` holds.
-    """
+    """An estimator of one policy's value from logs of another."""
 
     @property
     def name(self) -> str:
@@ -90,15 +93,15 @@ class Baseline(Protocol):
 
     @property
     def short(self) -> str:
-        """Name for `make` and `--method`."""
+        """Name for `make` and `--method`, such as ``"wpdis:bca"``: `make` gives the method back."""
 
     @property
     def needs(self) -> Needs:
-        """What it asks of a log."""
+        """What it needs beside transitions."""
 
     @property
     def gives(self) -> str:
-        """The most that its `Estimate` holds."""
+        """``"estimate"``, ``"interval"`` or ``"draws"``: the most that its `Estimate` holds."""
 
     def estimate(
         self,
@@ -135,86 +138,142 @@ class Baseline(Protocol):
 
 
 @final
-@dataclass(frozen=True)
-class Asked:
-    """Settings of one question, checked.
+@dataclass(frozen=True, eq=False)
+class Query:
+    """What one policy is worth, by one log; methods that are asked the same query share its rows.
+
+    Bringing vectors onto features takes far longer than what a method then does with them. The
+    query makes these rows once, when the first method asks for them.
 
     Attributes
     ----------
-    gamma, level
-        As asked.
-    restart
-        Whether a termination is followed by a fresh start.
+    logs, policy, gamma, rng_key, on_termination
+        As for `Baseline.estimate`.
     """
 
+    logs: Logs
+    policy: Policy | ContinuousPolicy
     gamma: float
-    level: float
-    restart: bool
+    rng_key: PRNGKeyArray | None = None
+    on_termination: str = "restart"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.logs, Logs):
+            raise LogsError(
+                "logs: expected Logs (read_logs or Logs.from_dataframe), found "
+                f"{type(self.logs).__name__}."
+            )
+        object.__setattr__(self, "gamma", discount(self.gamma))
+        one_of("on_termination", self.on_termination, ("restart", "absorb"))
+        if not self.restart and self.gamma == 1.0 and self.logs.terminated.any():
+            raise SettingsError(
+                "on_termination: at gamma = 1 a policy that is absorbed has no value, found "
+                "'absorb' and terminations in the log. Use 'restart', or gamma < 1."
+            )
+
+    @property
+    def restart(self) -> bool:
+        """Whether a termination is followed by a fresh start."""
+        return self.on_termination == "restart"
+
+    @property
+    def key(self) -> PRNGKeyArray:
+        """The key, for a method that needs one."""
+        assert self.rng_key is not None, "a query without a key was refused"
+        return self.rng_key
+
+    @property
+    def labels(self) -> bool:
+        """Whether states and actions are labels."""
+        return not (self.logs.vector_states or self.logs.vector_actions)
+
+    def rows(
+        self,
+        features: FeatureChoice | None = None,
+        *,
+        renormalize: bool = False,
+        merge: bool = False,
+    ) -> Rows:
+        """Rows of the Bellman equation of the log under the policy.
+
+        Parameters
+        ----------
+        features
+            None: one-hot for labels; for vectors the default features of `bayesdice_ppl.fit`.
+        renormalize
+            On one-hot features: let the candidate take only actions that were logged in a state, in
+            proportion to its own probabilities. False: other actions have Q = 0.
+        merge
+            Of labels: count transitions that agree in everything, the reward too, as one row.
+
+        Raises
+        ------
+        LogsError, PoliciesError, SettingsError
+            The policy does not cover the log, or a key is missing.
+        """
+        if features is not None:
+            return self._on_features(features)
+        if not self.labels:
+            return self._default_rows
+        return label_rows(
+            self.logs,
+            self.policy,
+            self.gamma,
+            restart=self.restart,
+            renormalize=renormalize,
+            merge=merge,
+        )
+
+    @cached_property
+    def _default_rows(self) -> FeatureRows:
+        return self._on_features(None)
+
+    def _on_features(self, features: FeatureChoice | None) -> FeatureRows:
+        return feature_rows(
+            self.logs,
+            self.policy,
+            self.gamma,
+            restart=self.restart,
+            features=features,
+            rng_key=self.rng_key,
+        )
 
 
-def check_question(
-    baseline: Baseline,
-    logs: Logs,
-    *,
-    gamma: float,
-    level: float,
-    rng_key: PRNGKeyArray | None,
-    on_termination: str,
-) -> Asked:
-    """Hold a question against what a baseline needs; every `estimate` begins with it.
+def check_needs(method: Baseline, query: Query, level: float) -> None:
+    """Refuse a query that lacks what a method needs.
 
     Raises
     ------
     LogsError, SettingsError
         With what is missing and what to do.
     """
-    name, needs = baseline.name, baseline.needs
-    if not isinstance(logs, Logs):
-        raise LogsError(
-            f"logs: expected Logs (read_logs or Logs.from_dataframe), found {type(logs).__name__}."
-        )
-    if isinstance(gamma, bool) or not isinstance(gamma, int | float | np.number):
-        raise SettingsError(f"gamma: expected a number in [0, 1], found {gamma!r}.")
-    if not 0.0 <= gamma <= 1.0:
-        raise SettingsError(f"gamma: expected a number in [0, 1], found {gamma}.")
-    if not 0.0 < level < 1.0:
-        raise SettingsError(f"level: expected a number in (0, 1), found {level}.")
-    if on_termination not in ("restart", "absorb"):
+    name, needs, logs = method.name, method.needs, query.logs
+    between("level", level, 0.0, 1.0)
+    if needs.bandit and query.gamma != 0.0:
         raise SettingsError(
-            f"on_termination: expected 'restart' or 'absorb', found {on_termination!r}."
+            f"gamma: {name} is for bandits, expected gamma = 0, found {query.gamma:g}."
         )
-    if needs.bandit and gamma != 0.0:
-        raise SettingsError(f"{name} is for bandits, gamma = 0; found gamma = {gamma:g}.")
     if needs.propensities and logs.propensity is None:
         raise LogsError(
             f"{name} needs the probability of each logged action, and the log has no column "
-            "propensity. Add one, or ask for a fitted behavior policy (behavior='fitted', by name "
-            f"{baseline.short}:fitted), or use a method that does not need it."
+            "propensity. Add one; or count the behavior policy (behavior='fitted', by name "
+            f"{method.short}:fitted); or use a method that does not need it."
         )
-    if needs.labels and (logs.vector_states or logs.vector_actions):
+    if needs.labels and not query.labels:
         part = "states" if logs.vector_states else "actions"
         raise LogsError(f"{name} needs labels, and the log's {part} are vectors.")
     if needs.rng_key:
-        if rng_key is None:
+        if query.rng_key is None:
             raise SettingsError(f"{name} draws: give rng_key, such as jax.random.key(0).")
-        check_key(rng_key)
-    if on_termination == "absorb" and gamma == 1.0 and logs.terminated.any():
-        raise SettingsError(
-            "at gamma = 1 absorbing terminations leave nothing to value: use 'restart'."
-        )
-    return Asked(float(gamma), float(level), on_termination == "restart")
+        check_key(query.rng_key)
 
 
-class Checked(ABC):
-    """A baseline whose questions are held against its needs before they are answered.
+class Estimator(Baseline, ABC):
+    """A baseline that checks what it needs, then answers. Its subclasses are frozen dataclasses.
 
-    What a concrete one adds is its `answer`.
+    A subclass states its `name` and adds `answer`. The fields are its settings; those with an
+    effect only beside others are declared by `bayesdice_ppl.baselines.settings.only_with`.
     """
-
-    @property
-    @abstractmethod
-    def name(self) -> str:
-        """Name in tables."""
 
     @property
     def short(self) -> str:
@@ -222,14 +281,14 @@ class Checked(ABC):
         return self.name
 
     @property
-    @abstractmethod
     def needs(self) -> Needs:
-        """What it asks of a log."""
+        """Nothing beside transitions; for the features of vectors a key."""
+        return Needs()
 
     @property
-    @abstractmethod
     def gives(self) -> str:
-        """The most that its `Estimate` holds."""
+        """``"estimate"``, ``"interval"`` or ``"draws"``."""
+        return "estimate"
 
     def estimate(
         self,
@@ -242,41 +301,26 @@ class Checked(ABC):
         on_termination: str = "restart",
     ) -> Estimate:
         """Estimate the normalized value of a policy; see `Baseline.estimate`."""
-        asked = check_question(
-            self, logs, gamma=gamma, level=level, rng_key=rng_key, on_termination=on_termination
-        )
-        return self.answer(logs, policy, asked, rng_key)
+        return self.ask(Query(logs, policy, gamma, rng_key, on_termination), level)
 
-    @abstractmethod
-    def answer(
-        self,
-        logs: Logs,
-        policy: Policy | ContinuousPolicy,
-        asked: Asked,
-        rng_key: PRNGKeyArray | None,
-    ) -> Estimate:
-        """Answer a question that has been checked.
+    def ask(self, query: Query, level: float = 0.9) -> Estimate:
+        """Check a query, and answer it.
 
         Parameters
         ----------
-        logs, policy
+        query
             The log and the candidate.
-        asked
-            Discount, level, and how terminations are read.
-        rng_key
-            A key wherever the method needs one.
+        level
+            Nominal coverage of the interval, in (0, 1).
 
         Raises
         ------
         LogsError, PoliciesError, SettingsError
             The log or the candidate does not suit the method.
         """
+        check_needs(self, query, level)
+        return self.answer(query, level)
 
-
-class Drawing(Checked):
-    """A baseline that gives posterior draws."""
-
-    @property
-    def gives(self) -> str:
-        """Posterior draws."""
-        return "draws"
+    @abstractmethod
+    def answer(self, query: Query, level: float) -> Estimate:
+        """Answer a query that has been checked; see `ask`."""

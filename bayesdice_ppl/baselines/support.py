@@ -1,53 +1,66 @@
-"""What the log cannot tell of the candidates, whatever a baseline makes of it.
+"""Warnings about what the log cannot tell of the candidates, whatever the method.
 
-Labels are held against the log as `bayesdice_ppl.fit` holds them. Answers are held against what
-they rest on, and against what any policy could be worth.
+For labels the support is measured as by `bayesdice_ppl.fit`. The answers are checked too: how many
+episodes they rest on, and whether any policy could have such a value.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any, Protocol
 
 import numpy as np
 
+from bayesdice_ppl.baselines.interface import Baseline, Estimate
 from bayesdice_ppl.belief import SupportWarning
-from bayesdice_ppl.diagnostics.support import (
+from bayesdice_ppl.fitting import FitSettings, prepare_fit
+from bayesdice_ppl.fitting.support import (
     ESS_ABSTAIN,
     ESS_WARN,
     MOVED_ABSTAIN,
     MOVED_WARN,
+    measure_support,
     support_warnings,
 )
-from bayesdice_ppl.fitting import FitSettings, prepare_fit
-from bayesdice_ppl.fitting.support import measure_support
 from bayesdice_ppl.fitting.warnings import constant_reward, much_left_out
+from bayesdice_ppl.logs import Logs
+from bayesdice_ppl.policies import ContinuousPolicy, Policy
 
-if TYPE_CHECKING:
-    from bayesdice_ppl.baselines.estimates import Estimates
+
+class Answered(Protocol):
+    """A method's answers for all candidates, and the query: what is read of `Estimates`."""
+
+    method: Baseline
+    names: tuple[str, ...]
+    estimates: tuple[Estimate, ...]
+    logs: Logs
+    policies: Mapping[str, Policy | ContinuousPolicy]
+    gamma: float
+    on_termination: str
 
 
-def support_of(found: Estimates) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+def support_of(found: Answered) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """Figures and attributes that say what the log holds of every candidate.
 
     Returns
     -------
     (dict, dict)
-        Variables of a belief's `constant_data`, each of shape (N,), and its attributes. Of logs of
-        vectors support is not measured here: there are no figures, and `support_warnings` only
-        where an answer speaks against itself.
+        Variables of a belief's `constant_data`, each of shape (N,), and its attributes. Support is
+        not measured here for logs of vectors: there are no figures, and `support_warnings` only
+        about the answers themselves.
     """
     of_answers = [
         warning._asdict() for warning in (*few_episodes(found), *impossible_values(found))
     ]
     if found.logs.vector_states or found.logs.vector_actions:
-        # None at all would read as if the log had been found to cover the candidates.
+        # An empty list would read as if the log had been found to cover the candidates.
         return {}, {"support_warnings": of_answers} if of_answers else {}
     figures, attrs = _measured(found)
     attrs["support_warnings"] += of_answers
     return figures, attrs
 
 
-def warn_of_support(found: Estimates) -> list[dict[str, Any]]:
+def warn_of_support(found: Answered) -> list[dict[str, Any]]:
     """Say what the log cannot tell of the candidates.
 
     Returns
@@ -59,15 +72,15 @@ def warn_of_support(found: Estimates) -> list[dict[str, Any]]:
     return warnings
 
 
-def impossible_values(found: Estimates) -> tuple[SupportWarning, ...]:
-    """Warn of values outside of the rewards' range, where no mean of rewards can lie.
+def impossible_values(found: Answered) -> tuple[SupportWarning, ...]:
+    """Warn of values outside the rewards' range, where no mean of rewards can lie.
 
     Notes
     -----
-    The range is that of the log, of 0 too where terminated episodes are absorbed, with a hundredth
-    of its larger end to spare. A value that is outside by more than the range is wide says nothing,
-    and abstains: a system that cannot be solved on this log, or propensities that are not those of
-    the policy that logged.
+    The range is that of the log, with 0 where terminated episodes are absorbed, and with a
+    hundredth of its larger end to spare. A value that is outside by more than the range's width is
+    worthless, and abstains: the system cannot be solved on this log, or the propensities are not
+    those of the policy that logged.
     """
     rewards = found.logs.reward
     low, high = float(rewards.min()), float(rewards.max())
@@ -79,28 +92,26 @@ def impossible_values(found: Estimates) -> tuple[SupportWarning, ...]:
         beyond = max(low - each.value, each.value - high)
         if beyond > spare:
             reason = (
-                f"its value, {each.value:.4g}, lies outside of the rewards' range, {low:.4g} to "
-                f"{high:.4g}, where no policy's can be."
+                f"its value, {each.value:.4g}, lies outside the rewards' range, {low:.4g} to "
+                f"{high:.4g}: no policy can have it."
             )
             warnings.append(SupportWarning(name, reason, beyond > high - low + spare))
     return tuple(warnings)
 
 
-def few_episodes(found: Estimates) -> tuple[SupportWarning, ...]:
+def few_episodes(found: Answered) -> tuple[SupportWarning, ...]:
     """Warn where importance weights leave few episodes to an estimate.
 
     Notes
     -----
-    It warns below `ESS_WARN` and abstains below `ESS_ABSTAIN`, as the belief of
-    `bayesdice_ppl.fit` does by its effective transitions: those are what its ratio weighs, and
-    episodes what importance sampling does, of rows at gamma = 0. Abstaining ends `bayesdice select`
-    with exit code 3, as it does under BayesDICE's belief: an order that hangs on a handful of
-    episodes is no better founded for coming from another method. A log of fewer episodes than that
-    cannot bear importance sampling at all.
+    It warns below `ESS_WARN` and abstains below `ESS_ABSTAIN`. The belief of `bayesdice_ppl.fit`
+    does the same by its effective transitions, as its ratio weights transitions and importance
+    sampling weights episodes (rows at gamma = 0). Abstaining ends `bayesdice select` with exit code
+    3: an order that depends on a handful of episodes is as poor from one method as from another.
 
-    Marginalized importance sampling has no such number, for it weighs transitions; how many of
-    these a ratio leaves is among the support warnings of logs of labels. Of logs of vectors nobody
-    measures it here: ask `bayesdice_ppl.fit`, whose belief says it of the same features.
+    Marginalized importance sampling weights transitions and has no such number. How many of these a
+    ratio leaves is among the support warnings of logs of labels. For logs of vectors it is not
+    measured here; the belief of `bayesdice_ppl.fit` says it for the same features.
     """
     alone = found.gamma == 0.0
     m = found.logs.n_transitions if alone else found.logs.n_episodes
@@ -116,11 +127,11 @@ def few_episodes(found: Estimates) -> tuple[SupportWarning, ...]:
     )
 
 
-def _measured(found: Estimates) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+def _measured(found: Answered) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     settings = FitSettings(found.gamma, on_termination=found.on_termination)
     prepared = prepare_fit(found.logs, found.policies, settings)
     inputs, support = prepared.inputs, measure_support(prepared)
-    # What a method makes of unlogged actions is its own, and not that of `fit`.
+    # Each method has its own assumption about unlogged actions, and not that of `fit`.
     unmoved = support._replace(moved_mass=np.zeros(len(found.names)))
     warnings = [
         *(

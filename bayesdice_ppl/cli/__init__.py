@@ -1,9 +1,9 @@
-"""The command line: a log file and a table of candidates in, a ranking with its belief out.
+"""The command line: a log and a table of candidates in, a ranking and its belief out.
 
-Every command is a few calls into the library, and each module adds its own to the application.
+Every command is a few calls into the library, in the module of its name.
 """
 
-from bayesdice_ppl.cli import checking, methods, reproducing, selecting, simulating
+from bayesdice_ppl.cli import check, methods, reproduce, select, simulate
 from bayesdice_ppl.cli.app import app, main
 
-__all__ = ["app", "checking", "main", "methods", "reproducing", "selecting", "simulating"]
+__all__ = ["app", "check", "main", "methods", "reproduce", "select", "simulate"]

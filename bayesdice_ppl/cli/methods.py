@@ -1,4 +1,4 @@
-"""Methods other than BayesDICE on the command line: which there are, and what may be asked of each.
+"""Methods other than BayesDICE on the command line, and which options belong to which method.
 
 An option that a method has no use for is refused by its name, so that none is silently ignored.
 """
@@ -6,60 +6,97 @@ An option that a method has no use for is refused by its name, so that none is s
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, final
 
 import typer
 
+from bayesdice_ppl.checks import one_of
 from bayesdice_ppl.cli.app import app
+from bayesdice_ppl.cli.console import make_console, show_methods, show_rows
+from bayesdice_ppl.cli.groups import LaunchOptions, ModelOptions, ScoreOptions
+from bayesdice_ppl.cli.options import field_names, typed_options
+from bayesdice_ppl.cli.texts import read_pairs
 from bayesdice_ppl.errors import SettingsError
 
 if TYPE_CHECKING:
     from bayesdice_ppl.baselines import Baseline
 
 BAYESDICE = "bayesdice"
-OF_BAYESDICE = (
-    "inference",
-    "penalty",
-    "surrogate",
-    "link",
-    "statistic",
-    "cluster",
-    "joint",
-    "small_sample",
-    "preset",
-    "include_logged",
-)
-"""Parameters of `bayesdice select` that belong to BayesDICE alone."""
-OF_BELIEFS = (
-    "score",
-    "top",
-    "risk",
-    "baseline",
-    "xi",
-    "costs",
-    "budget",
-    "must_include",
-    "must_exclude",
-)
-"""Those that rank a belief."""
+OF_BELIEFS = (*field_names(ScoreOptions), *field_names(LaunchOptions))
 OF_INTERVALS = ("by", "level")
-"""Those of estimates and their intervals."""
 
-MethodOption = Annotated[
-    str,
-    typer.Option("--method", "-m", help="Another method, such as wpdis:bca: bayesdice methods."),
-]
-SetOption = Annotated[
-    list[str] | None,
-    typer.Option("--set", help="A setting of the method, key=value; may be repeated."),
-]
-ByOption = Annotated[
-    str,
-    typer.Option(help="With --method: value, or lower or upper, the ends of an interval."),
-]
-LevelOption = Annotated[
-    float, typer.Option(help="With --method: coverage of the intervals, in (0, 1).")
-]
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class MethodOptions:
+    """Other methods.
+
+    Attributes
+    ----------
+    method
+        Another method, such as wpdis:bca. `bayesdice methods` lists them.
+    setting
+        A setting of the method, as key=value. May be repeated.
+    by
+        What ranks without a belief: value, or lower or upper, the ends of an interval.
+    level
+        Coverage of the intervals, in (0, 1).
+    """
+
+    method: Annotated[str, typer.Option("-m", "--method")] = BAYESDICE
+    setting: Annotated[list[str] | None, typer.Option("--set")] = None
+    by: str = "value"
+    level: float = 0.9
+
+    def choose(self, context: typer.Context, draws: int | None) -> Baseline | None:
+        """Make the method, and refuse options that do not belong to it.
+
+        Parameters
+        ----------
+        context
+            Of the command, which knows what was typed and what is a default.
+        draws
+            What --draws says.
+
+        Returns
+        -------
+        Baseline or None
+            None for BayesDICE itself.
+
+        Raises
+        ------
+        SettingsError
+            There is no such method or setting, or an option does not belong to it.
+        """
+        name = self.method
+        if name.strip().lower() == BAYESDICE:
+            others = ("setting", *OF_INTERVALS)
+            _refuse(context, others, "to other methods, and --method is bayesdice")
+            return None
+        from bayesdice_ppl.baselines import make
+        from bayesdice_ppl.baselines.estimates import ORDERS, no_interval
+
+        settings = read_settings(name, self.setting or [])
+        if draws is not None:
+            _check_draws(name, settings)
+            settings["draws"] = draws
+        method = make(name, **settings)
+        _refuse(context, field_names(ModelOptions), f"to BayesDICE, and --method is {method.short}")
+        if method.gives == "draws":
+            why = f"to methods without draws, and {method.short} gives a belief: use --score"
+            _refuse(context, OF_INTERVALS, why)
+            return method
+        only = "intervals" if method.gives == "interval" else "estimates"
+        why = f"to beliefs, and {method.short} gives only {only}: use --by to rank the candidates"
+        _refuse(context, OF_BELIEFS, why)
+        one_of("--by", self.by, ORDERS)
+        if method.gives == "estimate" and self.by != "value":
+            raise no_interval(method, f"--by {self.by}")
+        if method.gives == "estimate" and typed_options(context, ("level",)):
+            raise no_interval(method, "--level")
+        return method
 
 
 @app.command()
@@ -72,8 +109,7 @@ def methods(
     import polars as pl
 
     from bayesdice_ppl.baselines import catalog, make
-    from bayesdice_ppl.baselines.registry import conditions_of, describe_needs, settings_of
-    from bayesdice_ppl.console import make_console, show_methods, show_rows
+    from bayesdice_ppl.baselines.registry import conditions_of, settings_of
 
     console = make_console()
     if name is None:
@@ -84,7 +120,7 @@ def methods(
     base = method.short.partition(":")[0]
     known = catalog().filter(pl.col("name") == base).row(0, named=True)
     console.print(known["description"], markup=False)
-    needs = describe_needs(method.needs) or "transitions alone"
+    needs = str(method.needs) or "transitions alone"
     console.print(f"Needs: {needs}. Gives: {method.gives}.")
     if not settings:
         console.print("It has no settings.")
@@ -99,64 +135,8 @@ def methods(
     show_rows(console, "Settings, each --set name=value", headings, rows)
 
 
-def choose_method(
-    context: typer.Context, name: str, entries: list[str] | None, by: str
-) -> Baseline | None:
-    """Make the method that was asked for, and refuse options that it has no use for.
-
-    Parameters
-    ----------
-    context
-        Of the command, which knows what was typed and what is a default.
-    name, entries, by
-        What --method, --set and --by say.
-
-    Returns
-    -------
-    Baseline or None
-        None for BayesDICE itself.
-
-    Raises
-    ------
-    SettingsError
-        There is no such method or setting, or an option does not belong to it.
-    """
-    if name.strip().lower() == BAYESDICE:
-        _refuse(context, ("setting", *OF_INTERVALS), "to other methods, and --method is bayesdice")
-        return None
-    from bayesdice_ppl.baselines import make
-    from bayesdice_ppl.baselines.estimates import ORDERS, no_interval
-
-    settings = parse_settings(name, entries or [])
-    if _given(context, ("draws",)):
-        settings["draws"] = _draws(name, settings, context.params["draws"])
-    method = make(name, **settings)
-    _refuse(context, OF_BAYESDICE, f"to BayesDICE alone, and --method is {method.short}")
-    if method.gives == "draws":
-        _refuse(
-            context,
-            OF_INTERVALS,
-            f"to methods without draws, and {method.short} gives a belief, ranked by --score",
-        )
-        return method
-    _refuse(
-        context,
-        OF_BELIEFS,
-        f"to beliefs, and {method.short} gives none, only "
-        f"{'intervals' if method.gives == 'interval' else 'estimates'}: candidates are put in "
-        "order by --by",
-    )
-    if by not in ORDERS:
-        raise SettingsError(f"--by: expected one of {', '.join(ORDERS)}, found {by!r}.")
-    if method.gives == "estimate" and by != "value":
-        raise no_interval(method, f"--by {by}")
-    if method.gives == "estimate" and _given(context, ("level",)):
-        raise no_interval(method, "--level")
-    return method
-
-
-def parse_settings(name: str, entries: list[str]) -> dict[str, Any]:
-    """Settings of a method from ``key=value``, each read as what the method takes.
+def read_settings(name: str, entries: Iterable[str]) -> dict[str, Any]:
+    """Read settings of a method from ``key=value``, each as what the method takes.
 
     Raises
     ------
@@ -166,47 +146,28 @@ def parse_settings(name: str, entries: list[str]) -> dict[str, Any]:
     from bayesdice_ppl.baselines.registry import settings_of
 
     known = settings_of(name)
-    settings: dict[str, Any] = {}
-    for entry in entries:
-        key, equals, text = (part.strip() for part in entry.partition("="))
-        key = key.replace("-", "_")
-        if not (key and equals and text):
-            raise SettingsError(f"--set: expected key=value, such as ridge=0.1, found {entry!r}.")
-        if key in settings:
-            raise SettingsError(f"--set: {key!r} is given twice.")
-        # A key that the method does not have is for `make` to refuse.
-        settings[key] = _read(key, text, known[key]) if key in known else text
-    return settings
+    parts = (entry.partition("=") for entry in entries)
+    written = ((key.replace("-", "_"), equals, text) for key, equals, text in parts)
+    texts = read_pairs("--set", written, "key=value, such as ridge=0.1")
+    # A key that the method does not have is for `make` to refuse.
+    return {
+        key: _read(key, text, known[key]) if key in known else text for key, text in texts.items()
+    }
 
 
 def _read(key: str, text: str, parameter: inspect.Parameter) -> Any:
     """A text as one of the types that a parameter's annotation names."""
     kinds = [kind.strip() for kind in str(parameter.annotation).split("|")]
-    for kind in kinds:
-        reader = _READERS.get(kind)
-        if reader is None:
-            continue
+    readable = [_KINDS[kind] for kind in kinds if kind in _KINDS]
+    if all(words == "none" for words, _ in readable):
+        raise SettingsError(f"--set: {key} is an object. Set it in Python.")
+    for _, reader in readable:
         try:
             return reader(text)
-        except ValueError:
+        except (KeyError, ValueError):
             continue
-    readable = [kind for kind in kinds if kind in _READERS]
-    if set(readable) <= {"None"}:
-        raise SettingsError(f"--set: {key} is an object, which only Python can give.")
-    words = " or ".join(_WORDS[kind] for kind in readable)
+    words = " or ".join(words for words, _ in readable)
     raise SettingsError(f"--set: {key}: expected {words}, found {text!r}.")
-
-
-def _none(text: str) -> None:
-    if text.lower() != "none":
-        raise ValueError(text)
-
-
-def _truth(text: str) -> bool:
-    words = {"true": True, "yes": True, "false": False, "no": False}
-    if text.lower() not in words:
-        raise ValueError(text)
-    return words[text.lower()]
 
 
 def _pair(text: str) -> tuple[float, float]:
@@ -214,55 +175,35 @@ def _pair(text: str) -> tuple[float, float]:
     return first, second
 
 
-def _numbers(text: str) -> tuple[int, ...]:
-    return tuple(map(int, text.split(",")))
-
-
-_READERS: dict[str, Any] = {
-    "None": _none,
-    "bool": _truth,
-    "int": int,
-    "float": float,
-    "tuple[float, float]": _pair,
-    "tuple[int, ...]": _numbers,
-    "str": str,
+_TRUTHS = {"true": True, "yes": True, "false": False, "no": False}
+_KINDS: dict[str, tuple[str, Callable[[str], Any]]] = {
+    "None": ("none", lambda text: {"none": None}[text.lower()]),
+    "bool": ("true or false", lambda text: _TRUTHS[text.lower()]),
+    "int": ("a whole number", int),
+    "float": ("a number", float),
+    "tuple[float, float]": ("two numbers, such as 0,1", _pair),
+    "tuple[int, ...]": (
+        "whole numbers, such as 64,64",
+        lambda text: tuple(map(int, text.split(","))),
+    ),
+    "str": ("a text", str),
 }
-_WORDS = {
-    "None": "none",
-    "bool": "true or false",
-    "int": "a whole number",
-    "float": "a number",
-    "tuple[float, float]": "two numbers with a comma between",
-    "tuple[int, ...]": "whole numbers between commas",
-    "str": "a text",
-}
+"""How types in annotations are called, and how they are read."""
 
 
-def _draws(name: str, settings: dict[str, Any], number: int) -> int:
+def _check_draws(name: str, settings: dict[str, Any]) -> None:
     from bayesdice_ppl.baselines.registry import settings_of
 
     if "draws" in settings:
-        raise SettingsError("--draws and --set draws say the same; give one.")
+        raise SettingsError("--draws and --set draws: expected one of them, found both.")
     known = settings_of(name)
     if "draws" not in known:
-        takes = f"--set takes {', '.join(known)}" if known else "it has none at all"
+        takes = f"--set takes {', '.join(known)}" if known else "it has no settings"
         raise SettingsError(f"--draws: {name} has no setting of that name; {takes}.")
-    return number
 
 
-def _given(context: typer.Context, names: tuple[str, ...]) -> list[str]:
-    """Options among these that were typed, as they are written."""
-    written = {each.name: each.opts for each in context.command.params}
-    found = []
-    for name in names:
-        source = context.get_parameter_source(name)
-        if source is not None and source.name == "COMMANDLINE":
-            found.append(max(written[name], key=len))
-    return found
-
-
-def _refuse(context: typer.Context, names: tuple[str, ...], why: str) -> None:
-    given = _given(context, names)
-    if given:
-        verb = "belongs" if len(given) == 1 else "belong"
-        raise SettingsError(f"{', '.join(given)} {verb} {why}.")
+def _refuse(context: typer.Context, names: Iterable[str], why: str) -> None:
+    typed = typed_options(context, names)
+    if typed:
+        verb = "belongs" if len(typed) == 1 else "belong"
+        raise SettingsError(f"{', '.join(typed)} {verb} {why}.")

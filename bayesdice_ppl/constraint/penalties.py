@@ -91,7 +91,7 @@ class PenaltyChoice(NamedTuple):
         plain = self.quadratic and not self.calibrated
         return jnp.eye(len(covariance), dtype=covariance.dtype) if plain else covariance
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         return self.text
 
 

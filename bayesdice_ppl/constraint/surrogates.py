@@ -121,7 +121,7 @@ class Surrogate(NamedTuple):
         """Bound on P(ell > epsilon), at most 1, where ell is half a sum of chi-squares."""
         return self.family.exact_bound(loss, epsilon, self.level)
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         return self.name if self.level is None else f"{self.name}({self.level:g})"
 
 

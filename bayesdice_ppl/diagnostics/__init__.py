@@ -1,8 +1,8 @@
-"""What to believe, and what not: support, anchors and convergence."""
+"""What to believe of a belief, and what not: one diagnosis of support, anchors and convergence."""
 
 from bayesdice_ppl.diagnostics.diagnosis import Check, Diagnosis, diagnose
-from bayesdice_ppl.diagnostics.logged import LoggedValue, logged_value
-from bayesdice_ppl.diagnostics.support import Support, support_warnings
+from bayesdice_ppl.fitting.support import Support, support_warnings
+from bayesdice_ppl.logs.logged_value import LoggedValue, logged_value
 
 __all__ = [
     "Check",

@@ -1,22 +1,23 @@
-"""What to believe of a belief, and what not: a list of checks, each with a sentence.
+"""Judge a belief that was fitted: a list of checks, each with a sentence.
 
-Support comes from the fit itself; the chance constraint, the range of the rewards and the ELBO
-from the belief's own groups; with the logs at hand, the logging policy is fitted as if it were a
-candidate and held against what the logs themselves earned.
+The fit measured the support. The chance constraint, the range of the rewards and the ELBO are read
+from the belief. With the logs at hand, the logging policy is fitted like a candidate, and its value
+is compared with what the logs themselves earned.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, final
 
+import jax
 import numpy as np
 
-from bayesdice_ppl.belief import SupportWarning, belief_settings, read_array
-from bayesdice_ppl.constraint.penalties import penalty_choice
+from bayesdice_ppl.belief import BeliefView, read_statistic
 from bayesdice_ppl.errors import BeliefError
+from bayesdice_ppl.fitting import FitSettings, fit_flat, flat_settings
+from bayesdice_ppl.inference import Normalization
 from bayesdice_ppl.logs import Logs
 from bayesdice_ppl.policies import ContinuousPolicy, Policy, TabularPolicy, action_frequencies
 
@@ -30,6 +31,8 @@ AGREEMENT_WARN = 2.0
 """Distance of the self-check, in standard errors of the logs' own value."""
 MEAN_WARN, SD_WARN = 0.1, 0.1
 """How far SVI may be from the closed form: of a posterior sd, and relative."""
+ELBO_WARN = 0.1
+"""Change of the ELBO over the last steps of SVI, in nats."""
 TAIL_MAX = 0.2
 """Unseen discounted weight past which the logs' own value is no anchor."""
 
@@ -105,90 +108,87 @@ def diagnose(
     BeliefError
         The belief was not made by `fit`.
     """
-    if "posterior" not in belief.children or "settings" not in belief.attrs:
-        raise BeliefError("expected a belief from bayesdice_ppl.fit, found another DataTree.")
+    view = BeliefView(belief)
+    if not view.has(BeliefView.value) or not view.settings:
+        raise BeliefError("belief: expected one from bayesdice_ppl.fit, found another DataTree.")
+    if view.method:
+        raise BeliefError(
+            f"belief: expected one from bayesdice_ppl.fit, found one of the method {view.method}. "
+            "Only BayesDICE's own beliefs can be diagnosed."
+        )
     checks = [
-        *_support(belief),
-        _constraint(belief),
-        _range(belief),
-        *_elbo(belief),
-        *_regularization(belief),
+        *_support(view),
+        _constraint(view),
+        _range(view),
+        *_convergence(view),
+        *_regularization(view),
     ]
     if logs is not None:
-        checks.append(_self_check(belief, logs))
-        if policies is not None and belief_settings(belief).get("inference") == "svi":
-            checks.append(_against_exact(belief, logs, policies))
+        checks.append(_self_check(view, logs))
+        if policies is not None and view.settings.get("inference") == "svi":
+            checks.append(_against_exact(view, logs, policies))
     return Diagnosis(tuple(checks))
 
 
-def _names(belief: DataTree) -> list[str]:
-    return [str(name) for name in read_array(belief, "posterior/policy")]
-
-
-def _support(belief: DataTree) -> list[Check]:
-    found = [SupportWarning(**entry) for entry in json.loads(belief.attrs["support_warnings"])]
+def _support(view: BeliefView) -> list[Check]:
+    found = view.support_warnings
     if not found:
         return [Check("support", True, "the log covers every candidate.")]
     return [Check("support", False, warning.sentence) for warning in found]
 
 
-def _constraint(belief: DataTree) -> Check:
-    achieved = read_array(belief, "constant_data/constraint_probability")
-    xi = belief_settings(belief)["xi"]
-    worst = int(np.argmin(achieved))
-    name = _names(belief)[worst]
+def _constraint(view: BeliefView) -> Check:
+    achieved = view.constraint_probability
+    lowest = view.names[int(np.argmin(achieved))]
     return Check(
         "chance constraint",
         None,
-        f"P(ell <= epsilon) is {achieved.min():.2f} to {achieved.max():.2f} (least: {name}); it "
-        f"was priced at xi = {xi:g}, not enforced.",
+        f"P(ell <= epsilon) is between {achieved.min():.2f} and {achieved.max():.2f} (lowest: "
+        f"{lowest}). It was priced at xi = {view.settings['xi']:g}, not enforced.",
     )
 
 
-def _range(belief: DataTree) -> Check:
-    statistic = belief_settings(belief).get("statistic", ["mean"])[0]
+def _range(view: BeliefView) -> Check:
+    statistic = read_statistic(view.belief)
     if statistic.partition("(")[0] not in ("mean", "cvar", "quantile") or statistic[:5] == "mean(":
         return Check("range", None, f"{statistic} is not in units of the reward.")
-    value = read_array(belief, "posterior/value")
-    reward = read_array(belief, "observed_data/reward")
+    value, reward = view.value, view.reward
     low, high = float(reward.min()), float(reward.max())
-    if belief_settings(belief)["on_termination"] == "absorb":
+    if view.settings["on_termination"] == "absorb":
         low, high = min(low, 0.0), max(high, 0.0)
     outside = ((value < low) | (value > high)).mean(axis=(0, 1))
-    worst = int(np.argmax(outside))
-    name = _names(belief)[worst]
+    worst = view.names[int(np.argmax(outside))]
     return Check(
         "range",
         bool(outside.max() <= OUTSIDE_WARN),
-        f"at most {outside.max():.1%} of the belief ({name}) lies outside the rewards' range "
-        f"[{low:g}, {high:g}].",
+        f"at most {outside.max():.1%} of the belief ({worst}) lies outside the range of the "
+        f"rewards, [{low:g}, {high:g}].",
     )
 
 
-def _elbo(belief: DataTree) -> list[Check]:
-    if "fit_data" not in belief.children:
+def _convergence(view: BeliefView) -> list[Check]:
+    if not view.has(BeliefView.elbo):
         return []
-    elbo = read_array(belief, "fit_data/elbo")
-    # The rate is nearly zero by then, and what is left of the last window's start is small.
+    elbo = view.elbo
+    # The learning rate is nearly zero by then, and little is left of the last window's start.
     part = max(elbo.shape[1] // 40, 1)
     last, before = elbo[:, -part:], elbo[:, -2 * part : -part]
     if not np.isfinite(last).all():
-        return [Check("convergence", False, "the ELBO is not finite at the end; fit again.")]
-    rise = np.abs(last.mean(axis=1) - before.mean(axis=1))
-    worst = int(np.argmax(rise))
-    name = _names(belief)[worst]
+        return [Check("convergence", False, "the last ELBO is not finite. Fit again.")]
+    change = np.abs(last.mean(axis=1) - before.mean(axis=1))
+    worst = view.names[int(np.argmax(change))]
     return [
         Check(
             "convergence",
-            bool(rise.max() <= 0.1),
-            f"over its last steps the ELBO moved by at most {rise.max():.2g} nats ({name}).",
+            bool(change.max() <= ELBO_WARN),
+            f"over the last steps the ELBO changed by at most {change.max():.2g} nats ({worst}).",
         )
     ]
 
 
-def _regularization(belief: DataTree) -> list[Check]:
-    """What was chosen by held-out loss, and among how many that are as good."""
-    rows = json.loads(belief.attrs.get("regularization", "[]"))
+def _regularization(view: BeliefView) -> list[Check]:
+    """What was chosen by held-out loss, and how many choices are as good."""
+    rows = view.regularization
     if not rows:
         return []
     best = next(row for row in rows if row["chosen"])
@@ -197,120 +197,111 @@ def _regularization(belief: DataTree) -> list[Check]:
         Check(
             "regularization",
             None,
-            f"of {len(rows)} choices {best['features']} with prior_sd {best['prior_sd']:g} had the "
-            f"least held-out loss ({best['held_out_loss']:.3g}); {ties} others are within 2 "
+            f"{best['features']} with prior_sd {best['prior_sd']:g} has the lowest held-out loss "
+            f"({best['held_out_loss']:.3g}) of {len(rows)} choices. {ties} others are within 2 "
             "standard errors of it.",
         )
     ]
 
 
-def _self_check(belief: DataTree, logs: Logs) -> Check:
-    """Hold the value of the logging policy, fitted if the belief lacks it, against the returns."""
-    if logs.vector_states or logs.vector_actions or not _is_tabular(belief):
-        return Check(
-            "self-check",
+def _self_check(view: BeliefView, logs: Logs) -> Check:
+    """Compare the value of the logging policy, fitted if need be, with the logs' own returns."""
+
+    def check(passed: bool | None, message: str) -> Check:
+        return Check("self-check", passed, message)
+
+    earned = view.earned
+    if earned is None:
+        return check(None, "the belief does not say what the logs earned.")
+    if logs.vector_states or logs.vector_actions or not _can_refit(view):
+        return check(
             None,
-            "which policy wrote the log is not known between its vectors; give it as a candidate, "
-            f"and hold its value against the logs' own {float(belief.attrs['logged_value']):.4g}.",
+            "made for labels with one-hot features only. Fit the logging policy as a candidate, "
+            f"and compare its value with what the logs earned, {earned.value:.4g}.",
         )
-    mean = _logging_mean(belief, logs)
-    earned = float(belief.attrs["logged_value"])
-    error = float(belief.attrs["logged_value_standard_error"])
-    tail = float(belief.attrs["logged_value_tail"])
+    mean = _logging_mean(view, logs)
     message = (
         f"the logging policy, fitted as a candidate, is worth {mean:.4g}; the logs earned "
-        f"{earned:.4g} (standard error {error:.2g}"
+        f"{earned.value:.4g} (standard error {earned.standard_error:.2g})"
     )
-    if not error > 0.0:
-        return Check("self-check", None, f"{message}), from which nothing can be told.")
-    if tail > TAIL_MAX:
-        return Check(
-            "self-check",
-            None,
-            f"{message}), but episodes are too short to tell: {tail:.0%} of the discounted weight "
-            "was not seen.",
-        )
-    distance = abs(mean - earned) / error
-    return Check(
-        "self-check",
+    if not earned.standard_error > 0.0:
+        return check(None, f"{message}. Without a standard error the two cannot be compared.")
+    unseen = f"{earned.tail:.0%} of the discounted weight lies beyond the end of the episodes"
+    if earned.tail > TAIL_MAX:
+        return check(None, f"{message}. The two cannot be compared: {unseen}.")
+    distance = abs(mean - earned.value) / earned.standard_error
+    return check(
         bool(distance <= AGREEMENT_WARN),
-        f"{message}; {distance:.1f} of them apart, {tail:.0%} of the discounted weight not seen).",
+        f"{message}. They are {distance:.1f} standard errors apart; {unseen}.",
     )
 
 
-def _logging_mean(belief: DataTree, logs: Logs) -> float:
+def _logging_mean(view: BeliefView, logs: Logs) -> float:
     """Posterior mean of the logging policy's mean reward: the belief's, or that of a fit."""
-    logged = belief.attrs.get("logged_policy")
-    if logged is not None and belief_settings(belief).get("statistic", ["mean"])[0] == "mean":
-        place = _names(belief).index(str(logged))
-        return float(read_array(belief, "constant_data/guide_mean")[place])
+    if view.logged_policy and read_statistic(view.belief) == "mean":
+        return float(view.guide_mean[view.names.index(view.logged_policy)])
     shape = (len(logs.state_labels), len(logs.action_labels))
     table = action_frequencies(logs.state, logs.action, shape)
-    table[table.sum(axis=1) == 0.0] = 1.0 / shape[1]  # where it was never seen to act
+    table[table.sum(axis=1) == 0.0] = 1.0 / shape[1]  # states in which no action was logged
     behavior = TabularPolicy(table, logs.state_labels, logs.action_labels)
-    refit = _refit(belief, logs, {"behavior": behavior})
-    return float(read_array(refit, "constant_data/guide_mean")[0])
+    return float(_refit(view, logs, {"behavior": behavior}).guide_mean[0])
 
 
 def _against_exact(
-    belief: DataTree, logs: Logs, policies: Mapping[str, Policy | ContinuousPolicy]
+    view: BeliefView, logs: Logs, policies: Mapping[str, Policy | ContinuousPolicy]
 ) -> Check:
-    if belief_settings(belief).get("statistic", ["mean"])[0] != "mean":
-        return Check(
-            "svi against closed form", None, "made for the mean only; fit again with 'exact'."
+    """Compare SVI's moments with those of the closed form, where there is one."""
+
+    def check(passed: bool | None, message: str) -> Check:
+        return Check("svi against closed form", passed, message)
+
+    if read_statistic(view.belief) != "mean":
+        return check(None, "only the mean can be compared. Fit again with inference='exact'.")
+    if not _can_refit(view):
+        return check(
+            None, "the belief does not keep its features. Fit again with inference='exact'."
         )
-    if not _is_tabular(belief):
-        return Check(
-            "svi against closed form",
+    if not _settings(view).form.affine_multipliers:
+        return check(
             None,
-            "the features are not kept with the belief; fit again with inference='exact'.",
+            "this penalty, surrogate or link has no closed form. Compare with inference='nuts'.",
         )
-    if not _has_closed_form(belief):
-        return Check(
-            "svi against closed form",
-            None,
-            "this penalty, surrogate or link has none; hold it against inference='nuts'.",
-        )
-    exact = _refit(belief, logs, policies)
-    sd = read_array(exact, "constant_data/guide_sd")
-    mean = read_array(exact, "constant_data/guide_mean")
+    exact = _refit(view, logs, policies)
+    mean, sd = exact.guide_mean, exact.guide_sd
     safe = np.where(sd > 0, sd, 1.0)
-    shift = np.abs(read_array(belief, "constant_data/guide_mean") - mean) / safe
-    scale = np.abs(read_array(belief, "constant_data/guide_sd") - sd) / safe
-    return Check(
-        "svi against closed form",
+    shift = np.abs(view.guide_mean - mean) / safe
+    scale = np.abs(view.guide_sd - sd) / safe
+    return check(
         bool(shift.max() <= MEAN_WARN and scale.max() <= SD_WARN),
-        f"means differ by at most {shift.max():.3f} posterior sd, sds by {scale.max():.1%}.",
+        f"means differ by at most {shift.max():.3f} posterior sd, and sds by {scale.max():.1%}.",
     )
+
+
+def _kept(view: BeliefView) -> dict[str, Any]:
+    """The settings that a fit of other candidates on the same logs shares."""
+    other = ("inference", "svi", "nuts", "draws", "preset", "features", "statistic", "model")
+    kept = {name: value for name, value in view.settings.items() if name not in other}
+    if kept.get("normalization"):
+        kept["normalization"] = Normalization(**kept["normalization"])
+    return kept
+
+
+def _settings(view: BeliefView) -> FitSettings:
+    return flat_settings(**_kept(view))
 
 
 def _refit(
-    belief: DataTree, logs: Logs, policies: Mapping[str, Policy | ContinuousPolicy]
-) -> DataTree:
-    import jax
-
-    from bayesdice_ppl.fitting import fit_flat
-
-    settings: dict[str, Any] = belief_settings(belief)
-    skipped = ("inference", "svi", "nuts", "draws", "preset", "features", "statistic", "model")
-    kept = {name: value for name, value in settings.items() if name not in skipped}
-    if kept.get("normalization"):
-        from bayesdice_ppl.inference import Normalization
-
-        kept["normalization"] = Normalization(**kept["normalization"])
-    engine = "exact" if _has_closed_form(belief) else "svi"
-    # The closed form is not drawn at random; the few draws that `fit` makes are not used.
-    return fit_flat(logs, policies, rng_key=jax.random.key(0), inference=engine, draws=2, **kept)
-
-
-def _is_tabular(belief: DataTree) -> bool:
-    return bool(belief_settings(belief).get("features", "one_hot()") == "one_hot()")
-
-
-def _has_closed_form(belief: DataTree) -> bool:
-    settings = belief_settings(belief)
-    return (
-        penalty_choice(settings["penalty"]).quadratic
-        and settings.get("surrogate", "markov") == "markov"
-        and settings.get("link", "identity") == "identity"
+    view: BeliefView, logs: Logs, policies: Mapping[str, Policy | ContinuousPolicy]
+) -> BeliefView:
+    engine = "exact" if _settings(view).form.affine_multipliers else "svi"
+    # The closed form draws nothing at random, and the two draws that `fit` makes are not used.
+    belief = fit_flat(
+        logs, policies, rng_key=jax.random.key(0), inference=engine, draws=2, **_kept(view)
     )
+    return BeliefView(belief)
+
+
+def _can_refit(view: BeliefView) -> bool:
+    """Whether the belief keeps all of its form: features and model are kept as text alone."""
+    settings = view.settings
+    return settings.get("features", "one_hot()") == "one_hot()" and settings.get("link") is not None

@@ -5,9 +5,9 @@ where it was interrupted, and writes its rows, a summary, a table and a figure.
 """
 
 from bayesdice_ppl.experiments.catalog import NAMES, make_experiment, worlds_of
-from bayesdice_ppl.experiments.cells import Cell, Trial, deal
 from bayesdice_ppl.experiments.experiment import Experiment
-from bayesdice_ppl.experiments.running import Progress, Written, reproduce
+from bayesdice_ppl.experiments.run import Progress, Written, reproduce
+from bayesdice_ppl.experiments.trials import Cell, Trial, deal
 
 __all__ = [
     "NAMES",

@@ -14,11 +14,8 @@ from typing import Any, ClassVar, final, override
 import numpy as np
 import polars as pl
 
-from bayesdice_ppl.baselines.bayes_optimal import bayes_optimal_ranking
-from bayesdice_ppl.experiments.believing import draw_values
-from bayesdice_ppl.experiments.cells import PRIOR_BANDIT, Plan, Trial
-from bayesdice_ppl.experiments.comparing import STANDARD_ERRORS, RuleComparison, total
-from bayesdice_ppl.experiments.judging import (
+from bayesdice_ppl.baselines.bayesian.bayes_optimal import bayes_optimal_ranking
+from bayesdice_ppl.experiments.ranking_rules import (
     KS,
     NUMBERS,
     aligned,
@@ -28,6 +25,9 @@ from bayesdice_ppl.experiments.judging import (
     sorting_numbers,
     top_k_scores,
 )
+from bayesdice_ppl.experiments.rule_comparison import STANDARD_ERRORS, RuleComparison, total
+from bayesdice_ppl.experiments.trials import PRIOR_BANDIT, Plan, Trial
+from bayesdice_ppl.experiments.value_draws import draw_values
 from bayesdice_ppl.keys import seed_sequence
 
 ALIGNED, INDEPENDENT, OPTIMAL = "aligned", "aligned, independent", "Bayes-optimal"
@@ -50,7 +50,7 @@ PLAN = Plan(
 @final
 @dataclass(frozen=True)
 class Ablation(RuleComparison):
-    """The experiment on rules; see `bayesdice_ppl.experiments.comparing.RuleComparison`.
+    """The experiment on rules; see `bayesdice_ppl.experiments.rule_comparison.RuleComparison`.
 
     Its cells are from `PLAN`.
     """

@@ -2,14 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
+from bayesdice_ppl.checks import listed, one_of, whole
 from bayesdice_ppl.errors import SettingsError
-from bayesdice_ppl.experiments import ablation, ci, selection
+from bayesdice_ppl.experiments.ablation import PLAN as ABLATION_PLAN
+from bayesdice_ppl.experiments.ablation import Ablation
+from bayesdice_ppl.experiments.ci import PLAN as CI_PLAN
+from bayesdice_ppl.experiments.ci import IntervalCoverage
 from bayesdice_ppl.experiments.experiment import Experiment
+from bayesdice_ppl.experiments.selection import PLAN as SELECTION_PLAN
+from bayesdice_ppl.experiments.selection import PolicySelection
+from bayesdice_ppl.experiments.trials import Cell, Plan
 
-_PLANS = {"ci": ci.PLAN, "ablation": ablation.PLAN, "selection": selection.PLAN}
-NAMES = tuple(_PLANS)
+
+class _Entry(NamedTuple):
+    """An experiment: its plan, and how it is made from cells, in its marginal version too."""
+
+    plan: Plan
+    make: Callable[[tuple[Cell, ...]], Experiment]
+    make_marginal: Callable[[tuple[Cell, ...]], Experiment] | None = None
+
+
+_ENTRIES = {
+    "ci": _Entry(CI_PLAN, IntervalCoverage, lambda cells: IntervalCoverage(cells, marginal=True)),
+    "ablation": _Entry(ABLATION_PLAN, Ablation),
+    "selection": _Entry(SELECTION_PLAN, PolicySelection),
+}
+NAMES = tuple(_ENTRIES)
 """Names of the experiments."""
 
 
@@ -21,9 +42,7 @@ def worlds_of(name: str) -> tuple[str, ...]:
     SettingsError
         There is no such experiment.
     """
-    if name not in _PLANS:
-        raise SettingsError(f"experiment: expected one of {', '.join(NAMES)}, found {name!r}.")
-    return tuple(_PLANS[name].logs)
+    return tuple(_ENTRIES[one_of("experiment", name, NAMES)].plan.logs)
 
 
 def make_experiment(
@@ -43,11 +62,11 @@ def make_experiment(
     quick
         A few small cells, in minutes: to see that everything works, not what is true.
     marginal
-        Of ``"ci"``: compare with intervals from marginalized importance sampling.
+        For ``"ci"``: compare with intervals from marginalized importance sampling.
     worlds
-        Which worlds; None: all, of a quick run the smallest.
+        Which worlds. None: all, or the smallest in a quick run.
     trials
-        Trials of each cell; None: as many as the experiment has.
+        Trials of each cell. None: as many as the experiment has.
 
     Raises
     ------
@@ -56,19 +75,17 @@ def make_experiment(
     """
     allowed = worlds_of(name)
     if worlds is not None:
-        unknown = [world for world in worlds if world not in allowed]
-        if unknown or not worlds:
-            found = repr(unknown[0]) if unknown else "none"
-            raise SettingsError(f"worlds of {name}: expected {', '.join(allowed)}; found {found}.")
-        if len(set(worlds)) != len(worlds):
-            raise SettingsError(f"worlds of {name}: expected each at most once, found {worlds}.")
-    if trials is not None and (
-        isinstance(trials, bool) or not isinstance(trials, int) or trials < 2
-    ):
-        raise SettingsError(f"trials: expected a whole number of at least 2, found {trials!r}.")
-    if marginal and name != "ci":
-        raise SettingsError(f"marginal: {name} has no such version; it belongs to ci.")
-    cells = _PLANS[name].cells(worlds, quick=quick, trials=trials)
-    if name == "ci":
-        return ci.IntervalCoverage(cells, marginal)
-    return ablation.Ablation(cells) if name == "ablation" else selection.PolicySelection(cells)
+        found = listed(worlds) or "none"
+        if not worlds or not set(worlds) <= set(allowed) or len(set(worlds)) < len(worlds):
+            raise SettingsError(
+                f"worlds of {name}: expected some of {listed(allowed)}, each at most once, "
+                f"found {found}."
+            )
+    if trials is not None:
+        whole("trials", trials, 2)
+    plan, make, make_marginal = _ENTRIES[name]
+    if marginal and make_marginal is None:
+        having = [each for each, entry in _ENTRIES.items() if entry.make_marginal is not None]
+        raise SettingsError(f"marginal: expected one of {listed(having)}, found {name!r}.")
+    cells = plan.cells(worlds, quick=quick, trials=trials)
+    return make_marginal(cells) if marginal and make_marginal is not None else make(cells)

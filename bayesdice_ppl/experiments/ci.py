@@ -14,10 +14,7 @@ import numpy as np
 import polars as pl
 import polars.selectors as cs
 
-from bayesdice_ppl.baselines.rows import keep_rows
 from bayesdice_ppl.errors import BayesDiceError
-from bayesdice_ppl.experiments.cells import Cell, Plan, Trial
-from bayesdice_ppl.experiments.comparing import by_world
 from bayesdice_ppl.experiments.coverage import LEVELS, coverage_of
 from bayesdice_ppl.experiments.experiment import PLACE
 from bayesdice_ppl.experiments.interval_methods import (
@@ -26,7 +23,9 @@ from bayesdice_ppl.experiments.interval_methods import (
     NETWORK_TRIALS,
     interval_methods,
 )
-from bayesdice_ppl.experiments.methods import BAYESDICE
+from bayesdice_ppl.experiments.methods import BAYESDICE, queries_of
+from bayesdice_ppl.experiments.rule_comparison import by_world
+from bayesdice_ppl.experiments.trials import Cell, Plan, Trial
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -95,22 +94,22 @@ class IntervalCoverage:
     def rows(self, trial: Trial) -> list[tuple[Any, ...]]:
         """Ask every method for its intervals; one that has no answer leaves its reason."""
         rows: list[tuple[Any, ...]] = []
-        with keep_rows():
-            for (policy, truth), method in (
-                (known, method)
-                for known in zip(trial.candidates, trial.truth.tolist(), strict=True)
-                for method in interval_methods(marginal=self.marginal)
-                if method.asked(trial)
-            ):
-                try:
-                    ends = method.intervals(trial, policy, LEVELS).tolist()
-                    error = None
-                except BayesDiceError as refusal:
-                    ends, error = [(None, None)] * len(LEVELS), str(refusal)
-                rows += [
-                    (policy, method.name, level, lower, upper, truth, error)
-                    for level, (lower, upper) in zip(LEVELS, ends, strict=True)
-                ]
+        queries = queries_of(trial)
+        for (policy, truth), method in (
+            (known, method)
+            for known in zip(trial.candidates, trial.truth.tolist(), strict=True)
+            for method in interval_methods(marginal=self.marginal)
+            if method.asked(trial)
+        ):
+            try:
+                ends = method.intervals(trial, policy, LEVELS, queries[policy]).tolist()
+                error = None
+            except BayesDiceError as refusal:
+                ends, error = [(None, None)] * len(LEVELS), str(refusal)
+            rows += [
+                (policy, method.name, level, lower, upper, truth, error)
+                for level, (lower, upper) in zip(LEVELS, ends, strict=True)
+            ]
         return rows
 
     def summarize(self, frame: pl.DataFrame) -> pl.DataFrame:
@@ -163,7 +162,7 @@ class IntervalCoverage:
 
     def figure(self, summary: pl.DataFrame) -> Figure:
         """Coverage and width against the nominal level, a column for each size of log."""
-        from bayesdice_ppl.experiments.curves import draw_curves
+        from bayesdice_ppl.experiments.coverage_figure import draw_curves
 
         return draw_curves(summary, LEVELS)
 

@@ -14,7 +14,7 @@ _RESAMPLES = 2000
 
 
 @final
-class Coverage(NamedTuple):
+class MeasuredCoverage(NamedTuple):
     """How often central intervals held the truth.
 
     Attributes
@@ -34,7 +34,7 @@ class Coverage(NamedTuple):
 
 def coverage_of(
     covered: Bool[np.ndarray, "T L"], levels: Float[np.ndarray, " L"], *, seed: int
-) -> Coverage:
+) -> MeasuredCoverage:
     """Coverage and MACE.
 
     Parameters
@@ -52,4 +52,4 @@ def coverage_of(
     resampled = np.abs(weights @ covered.astype(np.float64) - levels).mean(axis=1)
     # Where every resample is the same, rounding leaves 1e-17.
     error = float(np.round(resampled.std(), 12))
-    return Coverage(share, float(np.abs(share - levels).mean()), error)
+    return MeasuredCoverage(share, float(np.abs(share - levels).mean()), error)

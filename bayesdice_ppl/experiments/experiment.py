@@ -1,7 +1,6 @@
-"""What an experiment is: cells of trials, rows from each trial, and one table and figure of all.
+"""What an experiment is: cells of trials, rows from each trial, and a table and a figure of all.
 
-The rows of every trial are kept, so that a table can be made anew, or another one, without playing
-anything again.
+The rows of every trial are kept, so that a table can be made again without running any trial.
 """
 
 from __future__ import annotations
@@ -11,13 +10,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import polars as pl
 
-from bayesdice_ppl.experiments.cells import Cell, Trial
+from bayesdice_ppl.experiments.trials import Cell, Trial
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 PLACE = ("world", "behavior", "episodes", "steps")
-"""Columns that tell a row's cell."""
+"""Columns that identify a row's cell."""
 
 
 class Experiment(Protocol):

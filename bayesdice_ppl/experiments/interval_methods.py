@@ -1,7 +1,6 @@
-"""Methods that give an interval, asked for several levels of one log at once.
+"""Methods that give intervals, at several levels from one log.
 
-Draws give the intervals of all levels as quantiles; methods that work out an interval for a level
-are asked level by level.
+Draws give the intervals of all levels as quantiles. Other methods are run once for each level.
 """
 
 from __future__ import annotations
@@ -14,10 +13,11 @@ import numpy as np
 from jaxtyping import Float
 
 from bayesdice_ppl import baselines
-from bayesdice_ppl.baselines.intervals import INTERVALS, central
-from bayesdice_ppl.experiments.believing import draw_values
-from bayesdice_ppl.experiments.cells import Trial
+from bayesdice_ppl.baselines.interface import Query, central
+from bayesdice_ppl.baselines.weighting.intervals import INTERVALS
 from bayesdice_ppl.experiments.methods import BANDITS, BAYESDICE, LABELS, SMALL, Method
+from bayesdice_ppl.experiments.trials import Trial
+from bayesdice_ppl.experiments.value_draws import draw_values
 
 DRAWS = 4_000
 """Draws of BayesDICE's belief, and of the others' on small worlds."""
@@ -35,7 +35,7 @@ class IntervalMethod(Method):
     """A method that gives intervals; see `bayesdice_ppl.experiments.methods.Method`."""
 
     def intervals(
-        self, trial: Trial, policy: str, levels: Sequence[float]
+        self, trial: Trial, policy: str, levels: Sequence[float], query: Query
     ) -> Float[np.ndarray, "L 2"]:
         """Central intervals of one candidate's value.
 
@@ -47,6 +47,8 @@ class IntervalMethod(Method):
             Name of the candidate.
         levels
             Nominal levels.
+        query
+            The same for baselines, with rows that they share.
 
         Returns
         -------
@@ -58,11 +60,10 @@ class IntervalMethod(Method):
         LogsError, PoliciesError, SettingsError
             The method has no answer for this log.
         """
-        target = trial.candidates[policy]
         if self.baseline is None:
             draws = draw_values(
                 trial.logs,
-                {policy: target},
+                {policy: trial.candidates[policy]},
                 gamma=trial.gamma,
                 rng_key=trial.rng_key,
                 draws=DRAWS,
@@ -71,9 +72,7 @@ class IntervalMethod(Method):
             return all_central(draws[:, 0], levels)
         found = []
         for level in levels:
-            estimate = self.baseline.estimate(
-                trial.logs, target, gamma=trial.gamma, level=level, rng_key=trial.rng_key
-            )
+            estimate = self.baseline.ask(query, level)
             if estimate.draws is not None:
                 return all_central(estimate.draws, levels)
             found.append((estimate.lower, estimate.upper))

@@ -23,7 +23,7 @@ def draw_losses(summary: pl.DataFrame, rules: Sequence[str], *, own: str, k: int
     Parameters
     ----------
     summary
-        From `bayesdice_ppl.experiments.comparing.compare`.
+        From `bayesdice_ppl.experiments.rule_comparison.compare`.
     rules
         Which rules to draw, in the order of the legend; those that are missing are left out.
     own

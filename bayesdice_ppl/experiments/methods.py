@@ -1,12 +1,12 @@
-"""What methods of all experiments have in common: a name, where they are asked, and how often."""
+"""Methods of the experiments: a name, the worlds they are run in, and the number of trials."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Any
 
-from bayesdice_ppl import baselines
-from bayesdice_ppl.experiments.cells import PRIOR_BANDIT, Trial
+from bayesdice_ppl.baselines.interface import Estimator, Query
+from bayesdice_ppl.experiments.trials import PRIOR_BANDIT, Trial
 
 BAYESDICE = "BayesDICE"
 BANDITS = ("bandit", PRIOR_BANDIT)
@@ -19,7 +19,7 @@ LABELS = (*SMALL, "taxi")
 
 @dataclass(frozen=True)
 class Method:
-    """A method, in which worlds it is asked, and in how many trials.
+    """A method, the worlds that it is run in, and the number of trials.
 
     Attributes
     ----------
@@ -30,18 +30,26 @@ class Method:
     form
         Settings of `bayesdice_ppl.fit`, for BayesDICE.
     worlds
-        Worlds in which it is asked; None: in all.
+        Worlds in which it is run. None: all.
     most_trials
-        In how many trials of a cell, from the first, as some take long; None: in all.
+        How many trials of a cell, from the first, as some methods are slow. None: all.
     """
 
     name: str
-    baseline: baselines.Baseline | None = None
+    baseline: Estimator | None = None
     form: dict[str, Any] = field(default_factory=dict)
     worlds: tuple[str, ...] | None = None
     most_trials: int | None = None
 
     def asked(self, trial: Trial) -> bool:
-        """Tell whether the method is asked about a trial."""
+        """Whether the method is run in a trial."""
         here = self.worlds is None or trial.cell.world in self.worlds
         return here and (self.most_trials is None or trial.number < self.most_trials)
+
+
+def queries_of(trial: Trial) -> dict[str, Query]:
+    """What baselines are asked in a trial, by candidate; all methods share a query's rows."""
+    return {
+        name: Query(trial.logs, policy, trial.gamma, trial.rng_key)
+        for name, policy in trial.candidates.items()
+    }

@@ -1,8 +1,8 @@
-"""Jobs in processes of one thread each: results as they come, and no loss with a lost process.
+"""Run jobs in processes of one thread each, and give results as they are done.
 
 Two processes of one thread are faster at many small fits than one of two threads. A process that
-ends abruptly, by lack of memory say, takes down its pool; what the pool had left is given to a new
-one.
+ends abruptly, for example because memory is short, takes down its pool. The jobs that were left are
+then given to a new pool.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from typing import Any
 from bayesdice_ppl.errors import SettingsError
 
 MOST_LOSSES = 3
-"""Pools in a row that may be lost before any job of theirs is done."""
+"""The most pools in a row that may be lost without a finished job."""
 
 _MOST_WORKERS = 61
-"""What Windows can wait for."""
+"""The most processes that Windows can wait for."""
 
 _ONE_THREAD = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
@@ -61,8 +61,8 @@ def run_in_processes[T](jobs: Sequence[Callable[[], T]], workers: int) -> Iterat
                 losses += 1
                 if losses == MOST_LOSSES:
                     raise SettingsError(
-                        f"workers: {losses} times in a row a process ended abruptly, which lack of "
-                        "memory can do; use fewer, or fewer worlds at once."
+                        f"workers: a process ended abruptly {losses} times in a row, perhaps for "
+                        "lack of memory. Use fewer workers, or fewer worlds at once."
                     ) from cause
 
 
@@ -85,7 +85,7 @@ def _pool[T](jobs: Sequence[Callable[[], T]], workers: int) -> Iterator[tuple[Ca
             for future in finished:
                 yield of_future[future], future.result()
     except BaseException:
-        # An error, an interruption or a consumer that stops: jobs under way are given up.
+        # After an error or an interruption, jobs that are running are stopped.
         pool.shutdown(wait=False, cancel_futures=True)
         for process in mine:
             process.terminate()
@@ -98,14 +98,14 @@ def _call[T](job: Callable[[], T]) -> T:
 
 
 def _follow_parent() -> None:
-    """Let the parent alone answer an interruption, and end when it has ended."""
+    """Leave interruptions to the parent, and end when the parent has ended."""
     # An interruption reaches all processes of a terminal.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 
 def _end_with_parent() -> None:
-    """Wait for the parent, which may be killed without a word to its children."""
+    """Wait for the parent, which may be killed without notice."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()

@@ -6,7 +6,7 @@ rank by their middle or by either end; a number ranks by itself.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -16,10 +16,11 @@ from jaxtyping import Int
 
 from bayesdice_ppl import baselines
 from bayesdice_ppl.baselines import Estimate
-from bayesdice_ppl.experiments.believing import draw_values
-from bayesdice_ppl.experiments.cells import Trial
-from bayesdice_ppl.experiments.judging import aligned, by_number, shuffled
+from bayesdice_ppl.baselines.interface import Query
 from bayesdice_ppl.experiments.methods import BANDITS, BAYESDICE, LABELS, SMALL, Method
+from bayesdice_ppl.experiments.ranking_rules import aligned, by_number, shuffled
+from bayesdice_ppl.experiments.trials import Trial
+from bayesdice_ppl.experiments.value_draws import draw_values
 from bayesdice_ppl.keys import seed_sequence
 from bayesdice_ppl.scores import Score
 
@@ -57,8 +58,8 @@ class RankingMethod(Method):
             return (self.name, f"{self.name}, lower bound", f"{self.name}, upper bound")
         return (self.name,)
 
-    def rank(self, trial: Trial, given: Sequence[Score]) -> Rankings:
-        """Rank the candidates from one log.
+    def rank(self, trial: Trial, given: Sequence[Score], queries: Mapping[str, Query]) -> Rankings:
+        """Rank the candidates from one log; baselines by their answers to the queries.
 
         Raises
         ------
@@ -75,12 +76,7 @@ class RankingMethod(Method):
                 **self.form,
             )
             return self._own(draws, trial, given)
-        found = [
-            self.baseline.estimate(
-                trial.logs, policy, gamma=trial.gamma, level=LEVEL, rng_key=trial.rng_key
-            )
-            for policy in trial.candidates.values()
-        ]
+        found = [self.baseline.ask(queries[name], LEVEL) for name in trial.candidates]
         if self.baseline.gives == "draws":
             draws = np.stack([np.asarray(one.draws) for one in found], axis=1)
             return {self.name: aligned(draws, given)}

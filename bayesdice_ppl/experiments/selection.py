@@ -12,12 +12,8 @@ from typing import Any, ClassVar, final, override
 
 import polars as pl
 
-from bayesdice_ppl.baselines.rows import keep_rows
 from bayesdice_ppl.errors import BayesDiceError
-from bayesdice_ppl.experiments.cells import Plan, Trial
-from bayesdice_ppl.experiments.comparing import STANDARD_ERRORS, RuleComparison, total
-from bayesdice_ppl.experiments.judging import KS, loss_rows, top_k_scores
-from bayesdice_ppl.experiments.methods import BAYESDICE
+from bayesdice_ppl.experiments.methods import BAYESDICE, queries_of
 from bayesdice_ppl.experiments.ranking_methods import (
     DRAWS,
     FEWER_DRAWS,
@@ -28,6 +24,9 @@ from bayesdice_ppl.experiments.ranking_methods import (
     Rankings,
     ranking_methods,
 )
+from bayesdice_ppl.experiments.ranking_rules import KS, loss_rows, top_k_scores
+from bayesdice_ppl.experiments.rule_comparison import STANDARD_ERRORS, RuleComparison, total
+from bayesdice_ppl.experiments.trials import Plan, Trial
 
 PLAN = Plan(
     logs={
@@ -60,7 +59,7 @@ DRAWN = (
 @final
 @dataclass(frozen=True)
 class PolicySelection(RuleComparison):
-    """The experiment on methods; see `bayesdice_ppl.experiments.comparing.RuleComparison`.
+    """The experiment on methods; see `bayesdice_ppl.experiments.rule_comparison.RuleComparison`.
 
     Its cells are from `PLAN`.
     """
@@ -94,14 +93,14 @@ class PolicySelection(RuleComparison):
         given = top_k_scores(KS)
         ranked: Rankings = {}
         refused: dict[str, str] = {}
-        with keep_rows():
-            for method in ranking_methods():
-                if not method.asked(trial):
-                    continue
-                try:
-                    ranked |= method.rank(trial, given)
-                except BayesDiceError as refusal:
-                    refused |= dict.fromkeys(method.rules(), str(refusal))
+        queries = queries_of(trial)
+        for method in ranking_methods():
+            if not method.asked(trial):
+                continue
+            try:
+                ranked |= method.rank(trial, given, queries)
+            except BayesDiceError as refusal:
+                refused |= dict.fromkeys(method.rules(), str(refusal))
         rankings = {
             score.name: {rule: by_score[score.name] for rule, by_score in ranked.items()}
             for score in given

@@ -1,4 +1,4 @@
-"""Tables for readers, with what they were made with: a measurement is worth little without."""
+"""Markdown tables, and the command, machine and versions that made them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def package_versions(extra: Sequence[str] = ()) -> dict[str, str]:
 
 
 def provenance(command: str, *, extra: Sequence[str] = ()) -> list[str]:
-    """Say how a table was made, one sentence a line.
+    """How a table was made, one sentence a line.
 
     Parameters
     ----------

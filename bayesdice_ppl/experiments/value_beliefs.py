@@ -19,7 +19,7 @@ from scipy.special import ndtr, stdtrit
 
 from bayesdice_ppl.errors import SettingsError
 from bayesdice_ppl.fitting import FitSettings
-from bayesdice_ppl.inference import Form
+from bayesdice_ppl.inference import FitForm
 from bayesdice_ppl.inference.copula import correlation_matrix, influence_covariance
 from bayesdice_ppl.inference.marginals import OneValue, one_value
 from bayesdice_ppl.moments import Candidates, Cells
@@ -138,7 +138,9 @@ def check_form(settings: FitSettings) -> None:
 
 
 @partial(jax.jit, static_argnames="form")
-def _believe(cells: Cells, candidates: Candidates, form: Form) -> tuple[Array, Array, Array, Array]:
+def _believe(
+    cells: Cells, candidates: Candidates, form: FitForm
+) -> tuple[Array, Array, Array, Array]:
     def one(candidate: Candidates) -> OneValue:
         found = one_value(cells, candidate, form, cells.n_transitions)
         # Sigma fills the memory, and nothing after this reads it.

@@ -13,8 +13,6 @@ import numpy as np
 from jaxtyping import Float, PRNGKeyArray
 
 from bayesdice_ppl.errors import SettingsError
-from bayesdice_ppl.features.kernels import squared_exponential
-from bayesdice_ppl.features.low_rank import random_fourier
 from bayesdice_ppl.features.maps import (
     Points,
     Scale,
@@ -86,10 +84,12 @@ class Fourier(NamedTuple):
         length = self.length_scale
         if length is None:
             length = self.times_median * median_distance(scale(values), key_points)
-        drawn = random_fourier(
-            squared_exponential(length), self.n_features, values.shape[1], key_frequency
-        )
-        return FourierMap(self.of, scale, np.asarray(drawn.frequencies).T, length)
+        # The kernel's spectral density is normal. Of the key's two halves only the first is used.
+        key_normal, _ = jax.random.split(key_frequency)
+        shape = (self.n_features // 2, values.shape[1])
+        with jax.enable_x64(True):
+            frequency = np.asarray(jax.random.normal(key_normal, shape, np.float64) / length)
+        return FourierMap(self.of, scale, frequency.T, length)
 
     def __str__(self) -> str:
         length = (

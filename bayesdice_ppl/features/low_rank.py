@@ -1,26 +1,21 @@
 """Finite features that stand in for a kernel, with which the linear model is a low-rank process.
 
-Nystrom's features are exact between the inducing points; random Fourier features are a Monte Carlo
-estimate of the kernel that is the better the more frequencies there are.
+Nystrom's features reproduce the kernel exactly between its inducing points.
 """
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple, final
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Float, Int
 from scipy.linalg.lapack import dpstrf
 
-from bayesdice_ppl.errors import SettingsError
 from bayesdice_ppl.features.kernels import (
     RELATIVE_TOLERANCE,
     Kernel,
-    Matern,
-    SquaredExponential,
 )
 
 
@@ -45,35 +40,6 @@ class NystromFeatures(NamedTuple):
     def __call__(self, x: Float[Array, "n p"]) -> Float[Array, "n d"]:
         """The features of each point."""
         return self.kernel(x, self.inducing) @ self.whiten
-
-    def __eq__(self, other: object) -> bool:
-        return self is other
-
-    def __hash__(self) -> int:
-        # Arrays have no hash, and a compiled function is looked up by its kernel's.
-        return id(self)
-
-
-@final
-class FourierFeatures(NamedTuple):
-    """phi(x) = sd (cos(x w_1), sin(x w_1), ...) / sqrt(F) at F random frequencies.
-
-    Attributes
-    ----------
-    frequencies
-        w, in radians per unit of the points, shape (F, p).
-    sd
-        The kernel's standard deviation.
-    """
-
-    frequencies: Float[Array, "F p"]
-    sd: float
-
-    def __call__(self, x: Float[Array, "n p"]) -> Float[Array, "n d"]:
-        """The features of each point, cosines before sines."""
-        angle = x @ self.frequencies.T
-        waves = jnp.concatenate([jnp.cos(angle), jnp.sin(angle)], axis=-1)
-        return self.sd / math.sqrt(self.frequencies.shape[0]) * waves
 
     def __eq__(self, other: object) -> bool:
         return self is other
@@ -133,54 +99,3 @@ def nystrom(kernel: Kernel, inducing_points: Float[np.ndarray, "M p"]) -> Nystro
         kept = np.asarray(values > RELATIVE_TOLERANCE * values[-1])
         whiten = vectors[:, kept] / jnp.sqrt(values[kept])
     return NystromFeatures(kernel, inducing, whiten)
-
-
-def random_fourier(
-    kernel: SquaredExponential | Matern, n_features: int, n_dims: int, rng_key: PRNGKeyArray
-) -> FourierFeatures:
-    """Random features whose linear kernel is a Monte Carlo estimate of a kernel.
-
-    Parameters
-    ----------
-    kernel
-        A squared-exponential or a Matern kernel.
-    n_features
-        d, an even number: a cosine and a sine for each frequency.
-    n_dims
-        p, the number of coordinates of a point.
-    rng_key
-        Key of the frequencies.
-
-    Returns
-    -------
-    FourierFeatures
-        Points (n, p) -> (n, d). phi(x)'phi(x) is sd^2 exactly.
-
-    Raises
-    ------
-    SettingsError
-        The kernel is another one, or the number of features is odd or not positive.
-
-    Notes
-    -----
-    The frequencies follow the kernel's spectral density, a normal or a Student t with 2 nu degrees
-    of freedom (Rahimi and Recht, "Random features for large-scale kernel machines", 2007).
-    """
-    if not isinstance(kernel, SquaredExponential | Matern):
-        raise SettingsError(
-            "random_fourier: expected a squared_exponential or matern kernel, found "
-            f"{type(kernel).__name__}; nystrom takes any kernel."
-        )
-    if n_features < 2 or n_features % 2:
-        raise SettingsError(
-            f"random_fourier: expected an even number of features, found {n_features}."
-        )
-    with jax.enable_x64(True):
-        normal_key, scale_key = jax.random.split(rng_key)
-        count = n_features // 2
-        frequencies = jax.random.normal(normal_key, (count, n_dims), jnp.float64)
-        if isinstance(kernel, Matern):
-            gamma = jax.random.gamma(scale_key, kernel.nu, (count, 1), jnp.float64)
-            frequencies = frequencies * jnp.sqrt(kernel.nu / gamma)
-        frequencies = frequencies / jnp.asarray(kernel.length_scale, jnp.float64)
-    return FourierFeatures(frequencies, kernel.sd)

@@ -1,8 +1,8 @@
 """A Gaussian process over the ratio as features: any covariance, through inducing points.
 
-The ratio is 1 plus a process with the given kernel, of which the logged points that say most about
-all others are kept; with as many of them as there are logged points nothing is left out. The
-process that keeps them all, test features included, is `bayesdice_ppl.models.gaussian_process`.
+The prior of the ratio is 1 plus a constant and a process with the given kernel. The process is
+kept at inducing points: those logged points that say most about all others. With every logged point
+among them, nothing is left out.
 """
 
 from __future__ import annotations

@@ -1,13 +1,11 @@
-"""From a fit to its belief: numbers, warnings and settings, each in its group of the DataTree.
+"""From a fit to its belief: measure support, warnings and the achieved constraint.
 
-What the logs support and what the engine has to say against itself is measured here, where both are
-known, so that the belief carries it wherever it goes.
+Logs and engine are both known here, so that the belief carries what they say against it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 import jax
@@ -15,14 +13,16 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PRNGKeyArray
 
-from bayesdice_ppl.belief import SupportWarning, make_belief
-from bayesdice_ppl.diagnostics.logged import logged_value
-from bayesdice_ppl.diagnostics.support import support_warnings
+from bayesdice_ppl.belief import OwnVariables, SupportWarning, make_belief, origin
 from bayesdice_ppl.errors import SettingsError
 from bayesdice_ppl.fitting.choose_features import Alternative
 from bayesdice_ppl.fitting.inputs import Inputs, Prepared
 from bayesdice_ppl.fitting.settings import FitSettings
-from bayesdice_ppl.fitting.support import action_sampling_error, measure_support
+from bayesdice_ppl.fitting.support import (
+    action_sampling_error,
+    measure_support,
+    support_warnings,
+)
 from bayesdice_ppl.fitting.warnings import (
     constant_reward,
     many_features,
@@ -90,7 +90,6 @@ def lay_out(
         *unmixed(names, solution),
         *more,
     ]
-    logged = logged_value(logs, settings.gamma, restart=settings.form.moments.restart)
     mean, sd = solution.value_mean, solution.value_sd
     statistic = settings.statistic[0]
     if settings.value_implied or statistic.inverted:
@@ -109,69 +108,49 @@ def lay_out(
     warnings += unmet_constraint(names, probability, settings)
     for each in settings.statistic:
         warnings += thin_tail(names, each, support.effective_sample_size)
-    recorded, dimension = settings.model.record(tabular=settings.tabular)
-    groups: dict[str, dict[str, np.ndarray]] = {
-        "posterior": {
-            "value": drawn.value,
-            **others,
-            recorded: drawn.recorded.astype(np.float32),
-        },
-        "sample_stats": {"loss": drawn.loss},
-        "observed_data": {"reward": used},
-        "constant_data": {
-            "guide_mean": mean,
-            "guide_sd": sd,
-            "degrees_of_freedom": df,
-            "svi_drift": solution.drift.max(axis=1),
-            **_prior(problem, statistic),
-            "correlation": drawn.correlation,
-            "lam": np.array([price.lam for price in problem.prices]),
-            "epsilon": np.array([price.epsilon for price in problem.prices]),
-            "xi": np.array([price.xi for price in problem.prices]),
-            "constraint_probability": probability,
-            "surrogate_level": solution.level,
-            "surrogate_bound": bound,
-            **_normalization(problem, drawn),
-            **sampling_diagnostics(solution),
-            **support._asdict(),
-            **_pair_table(prepared),
-        },
-    }
-    if solution.elbo.size:
-        groups["fit_data"] = {"elbo": solution.elbo}
-    attrs = {
-        "settings": settings.flat,
-        "versions": {
-            name: version(name) for name in ("bayesdice-ppl", "jax", "numpyro", "arviz", "numpy")
-        },
-        "rng_key": np.asarray(jax.random.key_data(rng_key)).tolist(),
-        "n_transitions": logs.n_transitions,
-        "n_episodes": logs.n_episodes,
-        "n_terminated": int(logs.terminated.sum()),
-        "rows_left_out": inputs.rows.left_out,
-        "steps_left_out": list(inputs.rows.steps),
-        "action_space": inputs.action_source,
-        "n_actions": 0 if inputs.actions is None else len(inputs.actions),
-        "logged_value": logged.value,
-        "logged_value_standard_error": logged.standard_error,
-        "logged_value_tail": logged.tail,
-        "support_warnings": [warning._asdict() for warning in warnings],
-        "reward_sd": float(np.std(used)),
-    }
-    if settings.include_logged:
-        attrs["logged_policy"] = LOGGED
-    coords = {
-        "policy": list(names),
-        "other_policy": list(names),
-    }
-    if settings.tabular:
-        known = groups["constant_data"]
-        labels = zip(known["pair_state"], known["pair_action"], strict=True)
-        coords["pair"] = [f"{state}, {action}" for state, action in labels]
-    if table:
-        attrs["regularization"] = [row._asdict() for row in table]
+    prior_mean, prior_sd = _prior(problem, statistic)
+    own_lam, own_epsilon, own_probability = _normalization(problem, drawn)
     n_chains = 1 if solution.sampled is None else solution.sampled.shape[1]
-    return make_belief(groups, coords, attrs, n_chains=n_chains, weights=dimension)
+    return make_belief(
+        drawn.value.reshape(n_chains, -1, len(names)),
+        names,
+        statistics=others,
+        own=_own_variables(prepared, drawn),
+        loss=drawn.loss,
+        elbo=solution.elbo if solution.elbo.size else None,
+        reward=used,
+        guide_mean=mean,
+        guide_sd=sd,
+        degrees_of_freedom=df,
+        svi_drift=solution.drift.max(axis=1),
+        prior_mean=prior_mean,
+        prior_sd=prior_sd,
+        correlation=drawn.correlation,
+        lam=np.array([price.lam for price in problem.prices]),
+        epsilon=np.array([price.epsilon for price in problem.prices]),
+        xi=np.array([price.xi for price in problem.prices]),
+        constraint_probability=probability,
+        surrogate_level=solution.level,
+        surrogate_bound=bound,
+        normalization_lam=own_lam,
+        normalization_epsilon=own_epsilon,
+        normalization_probability=own_probability,
+        action_standard_error=None if settings.tabular else action_sampling_error(prepared),
+        **sampling_diagnostics(solution),
+        **support._asdict(),
+        **origin(
+            logs, gamma=settings.gamma, restart=settings.form.moments.restart, rng_key=rng_key
+        ),
+        settings=settings.flat,
+        rows_left_out=inputs.rows.left_out,
+        steps_left_out=list(inputs.rows.steps),
+        action_space=inputs.action_source,
+        n_actions=0 if inputs.actions is None else len(inputs.actions),
+        support_warnings=warnings,
+        reward_sd=float(np.std(used)),
+        logged_policy=LOGGED if settings.include_logged else None,
+        regularization=table or None,
+    )
 
 
 def _achieved(
@@ -188,27 +167,24 @@ def _achieved(
     return np.mean(excess <= 1.0, axis=0), np.array(bounds)
 
 
-def _normalization(problem: Problem, drawn: Draws) -> dict[str, np.ndarray]:
-    """Price and achieved probability of the normalization, where it is a constraint of its own."""
+def _normalization(problem: Problem, drawn: Draws) -> tuple[np.ndarray | None, ...]:
+    """Lambda, epsilon and achieved probability of a normalization with its own constraint."""
     own = problem.constraint.auxiliary
     if own is None or drawn.normalization is None:
-        return {}
+        return None, None, None
     epsilon = np.asarray(own.epsilon)
-    return {
-        "normalization_lam": np.asarray(own.price) * epsilon,
-        "normalization_epsilon": epsilon,
-        "normalization_probability": np.mean(drawn.normalization <= epsilon, axis=0),
-    }
+    achieved = np.mean(drawn.normalization <= epsilon, axis=0)
+    return np.asarray(own.price) * epsilon, epsilon, achieved
 
 
-def _prior(problem: Problem, statistic: Statistic) -> dict[str, np.ndarray]:
-    """Prior of each value; NaN of a quantile, where it is one of the mass below it."""
+def _prior(problem: Problem, statistic: Statistic) -> tuple[np.ndarray, np.ndarray]:
+    """Prior mean and sd of each value; NaN of a quantile, whose prior is of the mass below it."""
     with jax.enable_x64(True):
         found = jax.vmap(_mean_and_sd)(problem.ratio)
     mean, sd = (np.asarray(array) for array in found)
     if statistic.inverted:
         mean, sd = np.full_like(mean, np.nan), np.full_like(sd, np.nan)
-    return {"prior_mean": mean, "prior_sd": sd}
+    return mean, sd
 
 
 def _mean_and_sd(ratio: Ratio) -> tuple[Array, Array]:
@@ -222,17 +198,23 @@ def _extrapolates(inputs: Inputs) -> bool:
     return not inputs.settings.tabular and not inputs.logs.vector_states
 
 
-def _pair_table(prepared: Prepared) -> dict[str, np.ndarray]:
-    """What the ratio's draws belong to: pairs; or, of features, the ratio that they give."""
+def _own_variables(prepared: Prepared, drawn: Draws) -> OwnVariables:
+    """What the model records of the ratio, and the pairs or features that it belongs to."""
     inputs = prepared.inputs
-    pairs, logs = inputs.pairs, inputs.logs
-    if inputs.settings.tabular and inputs.actions is not None:
-        return {
-            "pair_state": logs.state_labels[pairs.state].astype(str),
-            "pair_action": inputs.actions[pairs.action].astype(str),
-            "pair_count": np.bincount(pairs.of_row),
-        }
-    return {
-        "pilot_ratio": np.asarray(prepared.problem.pilots.ratio)[:, inputs.cell_of_row],
-        "action_standard_error": action_sampling_error(prepared),
-    }
+    pairs, logs, tabular = inputs.pairs, inputs.logs, inputs.settings.tabular
+    variable, dim = inputs.settings.model.record(tabular=tabular)
+    draws = {variable: (drawn.recorded.astype(np.float32), ("policy", dim))}
+    if tabular and inputs.actions is not None:
+        state = logs.state_labels[pairs.state].astype(str)
+        action = inputs.actions[pairs.action].astype(str)
+        return OwnVariables(
+            draws=draws,
+            constants={
+                "pair_state": (state, ("pair",)),
+                "pair_action": (action, ("pair",)),
+                "pair_count": (np.bincount(pairs.of_row), ("pair",)),
+            },
+            coords={"pair": [f"{s}, {a}" for s, a in zip(state, action, strict=True)]},
+        )
+    ratio = np.asarray(prepared.problem.pilots.ratio)[:, inputs.cell_of_row]
+    return OwnVariables(draws=draws, constants={"pilot_ratio": (ratio, ("policy", "transition"))})

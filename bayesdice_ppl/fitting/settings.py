@@ -15,8 +15,8 @@ from bayesdice_ppl import checks
 from bayesdice_ppl.constraint import Constraint
 from bayesdice_ppl.errors import SettingsError
 from bayesdice_ppl.features import FeatureChoice, one_hot
-from bayesdice_ppl.inference import Drawing, Engine, Form, Nuts, Svi, engine_choice
-from bayesdice_ppl.models import Linear, RatioModel, linear, model_choice
+from bayesdice_ppl.inference import Drawing, Engine, FitForm, Nuts, Svi, engine_choice
+from bayesdice_ppl.models import LinearModel, RatioModel, linear, model_choice
 from bayesdice_ppl.moments import MomentSettings, Prior
 from bayesdice_ppl.statistics import Statistic, mean, statistic_choice
 
@@ -203,11 +203,11 @@ class FitSettings:
         return not (self.model.linear or self.constraint.value_constraint)
 
     @property
-    def form(self) -> Form:
+    def form(self) -> FitForm:
         """What inference needs of the settings."""
         constraint = self.constraint
         own = constraint.normalization is not None
-        return Form(
+        return FitForm(
             moments=MomentSettings(
                 self.gamma,
                 self.on_termination == "restart",
@@ -238,7 +238,7 @@ class FitSettings:
             "penalty": str(constraint.penalty),
             "surrogate": str(constraint.surrogate),
             "model": str(self.model),
-            "link": str(self.model.link) if isinstance(self.model, Linear) else None,
+            "link": str(self.model.link) if isinstance(self.model, LinearModel) else None,
             "inner": constraint.inner,
             "on_termination": self.on_termination,
             "features": str(self.features),

@@ -1,13 +1,176 @@
-"""What the log supports of each candidate, measured at the pilot's ratio."""
+"""Support: how much of a candidate's behavior was logged, and when it is too little.
+
+A belief rests on what was logged. Each figure here says how far a candidate leaves that: steps with
+actions never logged, steps after states with no logged action, few effective transitions, one
+episode that decides. A figure past its threshold becomes a warning.
+"""
 
 from __future__ import annotations
 
-import numpy as np
-from jaxtyping import Float
+from typing import NamedTuple
 
-from bayesdice_ppl.diagnostics.support import Support, episode_share, state_flow
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from bayesdice_ppl.belief import SupportWarning
 from bayesdice_ppl.features import sampling_variance
 from bayesdice_ppl.fitting.inputs import Prepared
+from bayesdice_ppl.moments import Cells
+
+MOVED_WARN, MOVED_ABSTAIN = 0.02, 0.1
+"""Share of a candidate's steps at which it takes an unlogged action."""
+LOST_WARN, LOST_ABSTAIN = 1e-6, 1e-3
+"""Share of a candidate's steps about which the logs say nothing."""
+ESS_WARN, ESS_ABSTAIN = 50.0, 10.0
+"""Effective number of transitions behind a ratio."""
+NEGATIVE_WARN, NEGATIVE_ABSTAIN = 0.05, 0.2
+"""Share of a ratio's mass that is negative; a true ratio is never negative."""
+EPISODE_WARN = 0.5
+"""Share of the evidence that one episode carries."""
+
+
+class Support(NamedTuple):
+    """How well the logs cover each candidate, every field of shape (N,).
+
+    Attributes
+    ----------
+    moved_mass
+        sum_s d(s) pi(unlogged | s), with d the candidate's (discounted) occupancy: the share of
+        its steps with an action that was never logged in that state. Its probability was moved to
+        logged actions.
+    lost_mass
+        Share of its steps that follow after running into a state in which it takes no logged
+        action; at gamma = 1 the flow into such states per step.
+    effective_sample_size
+        (sum zeta)^2 / sum zeta^2, in transitions.
+    influential_episode_share
+        Share of the sum of squared influences that the most influential episode has.
+    negative_mass
+        sum max(-zeta, 0) / sum |zeta| over the log, of the pilot's ratio, which is linear whatever
+        the link is. A true ratio is never negative. An estimated one is where the features cannot
+        express how the candidate differs from the logging policy, and extrapolate in a straight
+        line.
+    """
+
+    moved_mass: Float[np.ndarray, " N"]
+    lost_mass: Float[np.ndarray, " N"]
+    effective_sample_size: Float[np.ndarray, " N"]
+    influential_episode_share: Float[np.ndarray, " N"]
+    negative_mass: Float[np.ndarray, " N"]
+
+
+def state_flow(
+    cells: Cells,
+    ratio: Float[np.ndarray, "N C"],
+    kept: Float[np.ndarray, "N S"],
+    dead: Bool[np.ndarray, "N S"],
+    start_weight: Float[np.ndarray, " N"],
+    gamma: float,
+) -> tuple[Float[np.ndarray, " N"], Float[np.ndarray, " N"]]:
+    """Moved and lost mass of every candidate; see `Support`.
+
+    Parameters
+    ----------
+    cells
+        The log.
+    ratio
+        The ratio of each cell, shape (N, C).
+    kept
+        Probability of each candidate on logged actions in each state, shape (N, S).
+    dead
+        States that each candidate reaches and in which it takes no logged action, shape (N, S).
+    start_weight
+        Mass that enters by the initial states per step, shape (N,).
+    gamma
+        Discount.
+    """
+    share = ratio * cells.count / cells.n_transitions
+    moved = np.sum(share * (1.0 - kept[:, cells.pair_state[cells.pair]]), axis=1)
+    onward = share * (1.0 - cells.terminated) * dead[:, cells.successor] * gamma
+    started = dead[:, cells.initial_state] @ cells.initial_weight
+    # An arrival loses all of the discounted trajectory that would have followed, a share of
+    # 1 / (1 - gamma) steps.
+    horizon = 1.0 if gamma == 1.0 else 1.0 / (1.0 - gamma)
+    lost = (onward.sum(axis=1) + start_weight * started) * horizon
+    return np.maximum(moved, 0.0), np.clip(lost, 0.0, 1.0)
+
+
+def episode_share(
+    influence: Float[np.ndarray, "N n"],
+    starts: Float[np.ndarray, "N m"],
+    episode: Int[np.ndarray, " n"],
+) -> Float[np.ndarray, " N"]:
+    """Share of the squared influence that the most influential episode has.
+
+    Parameters
+    ----------
+    influence
+        Influence of each transition on each value, shape (N, n).
+    starts
+        Influence of each episode's initial state, shape (N, m), in the same units.
+    episode
+        Episode of each transition, shape (n,).
+    """
+    centered = influence - influence.mean(axis=1, keepdims=True)
+    n_episodes = starts.shape[1]
+    by_episode = np.stack([np.bincount(episode, row, minlength=n_episodes) for row in centered])
+    squares = (by_episode + starts) ** 2
+    total = squares.sum(axis=1)
+    return np.where(total > 0.0, squares.max(axis=1) / np.where(total > 0.0, total, 1.0), 0.0)
+
+
+def support_warnings(
+    names: tuple[str, ...], support: Support, *, extrapolates: bool = False
+) -> tuple[SupportWarning, ...]:
+    """Warn of every figure that is past its threshold.
+
+    Parameters
+    ----------
+    names
+        Names of the N candidates.
+    support
+        Their figures.
+    extrapolates
+        Whether features extrapolate to unlogged actions. If not, their probability was moved to
+        the logged actions of the state.
+
+    Returns
+    -------
+    tuple of SupportWarning
+        Candidate by candidate.
+    """
+    found = []
+    for j, name in enumerate(names):
+        moved, lost, ess, episode, negative = (float(field[j]) for field in support)
+        if moved > MOVED_WARN:
+            done = (
+                "the features extrapolate what these are worth."
+                if extrapolates
+                else "their probability was moved to logged actions of the same state."
+            )
+            reason = f"takes actions that the log does not have at {moved:.1%} of its steps; {done}"
+            found.append(SupportWarning(name, reason, moved > MOVED_ABSTAIN and not extrapolates))
+        if lost > LOST_WARN:
+            reason = (
+                "reaches states in which none of its actions were logged; the logs say nothing "
+                f"about {lost:.2%} of its steps."
+            )
+            found.append(SupportWarning(name, reason, lost > LOST_ABSTAIN))
+        if ess < ESS_WARN:
+            reason = f"rests on {ess:.1f} effective transitions."
+            found.append(SupportWarning(name, reason, ess < ESS_ABSTAIN))
+        if episode > EPISODE_WARN:
+            reason = f"one episode carries {episode:.0%} of the evidence about it."
+            found.append(SupportWarning(name, reason, False))
+        if negative > NEGATIVE_WARN:
+            reason = (
+                f"{negative:.0%} of the mass of its estimated ratio is negative; a true ratio is "
+                "never negative. It acts outside of what was logged, or the features cannot "
+                "express how it acts. Its value may be off by far more than the belief says. Use "
+                "other features, or logs of a policy closer to it."
+            )
+            found.append(SupportWarning(name, reason, negative > NEGATIVE_ABSTAIN))
+    return tuple(found)
 
 
 def measure_support(prepared: Prepared) -> Support:

@@ -13,7 +13,7 @@ from bayesdice_ppl.inference.one_model import (
     stacked_covariance,
 )
 from bayesdice_ppl.inference.pilot import Pilot, run_pilot
-from bayesdice_ppl.inference.problem import Form, Problem, prepare
+from bayesdice_ppl.inference.problem import FitForm, Problem, prepare
 from bayesdice_ppl.inference.search import search_price
 from bayesdice_ppl.inference.svi import Svi, run_svi
 
@@ -23,7 +23,7 @@ __all__ = [
     "Draws",
     "Engine",
     "Exact",
-    "Form",
+    "FitForm",
     "Normalization",
     "Nuts",
     "OneModelPosterior",

@@ -22,7 +22,7 @@ from bayesdice_ppl.inference.copula import (
     reorder,
 )
 from bayesdice_ppl.inference.engine import Solution
-from bayesdice_ppl.inference.problem import Form, Problem
+from bayesdice_ppl.inference.problem import FitForm, Problem
 from bayesdice_ppl.models import GaussianPosterior, Ratio, less_value
 from bayesdice_ppl.models.gaussian import WIDE
 from bayesdice_ppl.moments import VALUE_ROW, Candidates
@@ -73,7 +73,7 @@ def draw(
     solution: Solution,
     candidates: Candidates,
     rng_key: PRNGKeyArray,
-    form: Form,
+    form: FitForm,
     drawing: Drawing,
 ) -> Draws:
     """Draw values, weights and losses of all candidates.

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, PRNGKeyArray
 
-from bayesdice_ppl.inference.problem import Form, Problem
+from bayesdice_ppl.inference.problem import FitForm, Problem
 from bayesdice_ppl.models import GaussianPosterior
 
 
@@ -69,7 +69,7 @@ class Engine(Protocol):
         """Whether it moves in the problem's coordinates."""
         ...
 
-    def check(self, form: Form, draws: int) -> None:
+    def check(self, form: FitForm, draws: int) -> None:
         """Refuse what it cannot do, and say which engine can.
 
         Raises
@@ -79,7 +79,7 @@ class Engine(Protocol):
         """
         ...
 
-    def solve(self, problem: Problem, rng_key: PRNGKeyArray, form: Form, draws: int) -> Solution:
+    def solve(self, problem: Problem, rng_key: PRNGKeyArray, form: FitForm, draws: int) -> Solution:
         """Posterior of every candidate; called under ``jax.enable_x64(True)``.
 
         Parameters
@@ -97,7 +97,7 @@ class Engine(Protocol):
         ...
 
 
-def nothing_but(posterior: GaussianPosterior, problem: Problem, form: Form) -> Solution:
+def nothing_but(posterior: GaussianPosterior, problem: Problem, form: FitForm) -> Solution:
     """The solution of an engine that has neither a trace nor draws of its own."""
     n_policies = problem.n_policies
     return Solution(
@@ -111,7 +111,7 @@ def nothing_but(posterior: GaussianPosterior, problem: Problem, form: Form) -> S
 
 
 def solve(
-    problem: Problem, rng_key: PRNGKeyArray, form: Form, engine: Engine, draws: int
+    problem: Problem, rng_key: PRNGKeyArray, form: FitForm, engine: Engine, draws: int
 ) -> Solution:
     """Posterior of every candidate by one engine; see `Engine.solve`."""
     with jax.enable_x64(True):

@@ -16,7 +16,7 @@ from jaxtyping import Array, PRNGKeyArray
 from bayesdice_ppl.constraint import PenaltyChoice
 from bayesdice_ppl.errors import SettingsError
 from bayesdice_ppl.inference.engine import Solution, nothing_but
-from bayesdice_ppl.inference.problem import Form, Problem, joined_metric
+from bayesdice_ppl.inference.problem import FitForm, Problem, joined_metric
 from bayesdice_ppl.models import GaussianPosterior, Ratio
 
 
@@ -34,7 +34,7 @@ class Exact(NamedTuple):
         """It moves in no coordinates."""
         return False
 
-    def check(self, form: Form, draws: int) -> None:
+    def check(self, form: FitForm, draws: int) -> None:
         """Refuse what has no closed form."""
         missing = form.constraint.closed_form_missing()
         if missing is None and not form.model.linear:
@@ -44,7 +44,7 @@ class Exact(NamedTuple):
                 f"inference='exact': {missing} has no closed form; use 'svi' or 'nuts'."
             )
 
-    def solve(self, problem: Problem, rng_key: PRNGKeyArray, form: Form, draws: int) -> Solution:
+    def solve(self, problem: Problem, rng_key: PRNGKeyArray, form: FitForm, draws: int) -> Solution:
         """The closed form of every candidate."""
         chosen = form.constraint
         posterior = _solve(problem, chosen.penalty, chosen.value_constraint)

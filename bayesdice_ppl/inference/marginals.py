@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from bayesdice_ppl.inference.pilot import Pilot, run_pilot
-from bayesdice_ppl.inference.problem import Form
+from bayesdice_ppl.inference.problem import FitForm
 from bayesdice_ppl.models import linear
 from bayesdice_ppl.moments import (
     Candidates,
@@ -54,7 +54,7 @@ class OneValue(NamedTuple):
 def one_value(
     cells: Cells,
     candidate: Candidates,
-    form: Form,
+    form: FitForm,
     price: Float[Array, ""],
 ) -> OneValue:
     """Closed-form belief of one candidate's value, from a log that may be traced.
@@ -93,7 +93,7 @@ def value_marginals(
     candidates: Candidates,
     rewards: TransformedRewards,
     price: Float[np.ndarray, " J"],
-    form: Form,
+    form: FitForm,
 ) -> Marginals:
     """Closed-form belief of the mean of each entry's rewards.
 
@@ -121,7 +121,7 @@ def _marginals(
     candidates: Candidates,
     rewards: TransformedRewards,
     price: Array,
-    form: Form,
+    form: FitForm,
 ) -> Marginals:
     def one(given: tuple[Candidates, TransformedRewards, Array]) -> Marginals:
         candidate, counted, one_price = given

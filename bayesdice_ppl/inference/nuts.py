@@ -18,7 +18,7 @@ from bayesdice_ppl import checks
 from bayesdice_ppl.constraint import ChanceConstraint, Surrogate, surrogates
 from bayesdice_ppl.errors import SettingsError
 from bayesdice_ppl.inference.engine import Solution, nothing_but
-from bayesdice_ppl.inference.problem import Form, Problem
+from bayesdice_ppl.inference.problem import FitForm, Problem
 from bayesdice_ppl.models import Coordinates, GaussianPosterior, Ratio
 from bayesdice_ppl.models.gaussian import square_root
 from bayesdice_ppl.moments import VALUE_ROW
@@ -58,7 +58,7 @@ class Nuts(NamedTuple):
         """It moves in coordinates."""
         return True
 
-    def check(self, form: Form, draws: int) -> None:
+    def check(self, form: FitForm, draws: int) -> None:
         """Refuse a level that would have to be fitted, multipliers of a guide, and odd settings."""
         surrogate = form.constraint.surrogate
         if surrogate.fitted:
@@ -79,7 +79,7 @@ class Nuts(NamedTuple):
                 f"draws: expected at least 2 for each of {self.chains} chains, found {draws}."
             )
 
-    def solve(self, problem: Problem, rng_key: PRNGKeyArray, form: Form, draws: int) -> Solution:
+    def solve(self, problem: Problem, rng_key: PRNGKeyArray, form: FitForm, draws: int) -> Solution:
         """Draws for every candidate, with their mean and covariance."""
         chosen = form.constraint
         posterior, latent, diverging = _solve(

@@ -49,7 +49,7 @@ from bayesdice_ppl.moments import (
 _QUICK = {"xla_backend_optimization_level": 0}
 
 
-class Form(NamedTuple):
+class FitForm(NamedTuple):
     """What is fitted, whatever the engine (hashable).
 
     Attributes
@@ -127,7 +127,7 @@ class Problem(NamedTuple):
 def prepare(
     cells: Cells,
     candidates: Candidates,
-    form: Form,
+    form: FitForm,
     rewards: TransformedRewards | None = None,
     *,
     guided: bool = True,

@@ -14,7 +14,7 @@ from bayesdice_ppl.errors import SettingsError
 from bayesdice_ppl.inference.achieved import closed_form_bounds
 from bayesdice_ppl.inference.draws import Drawing, draw
 from bayesdice_ppl.inference.engine import Engine, solve
-from bayesdice_ppl.inference.problem import Form, Problem
+from bayesdice_ppl.inference.problem import FitForm, Problem
 from bayesdice_ppl.moments import Candidates
 
 STEPS = 14
@@ -28,7 +28,7 @@ def search_price(
     candidates: Candidates,
     names: tuple[str, ...],
     keys: tuple[PRNGKeyArray, PRNGKeyArray],
-    form: Form,
+    form: FitForm,
     engine: Engine,
     drawing: Drawing,
 ) -> Problem:

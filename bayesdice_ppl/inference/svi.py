@@ -18,7 +18,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from bayesdice_ppl import checks
 from bayesdice_ppl.constraint import ChanceConstraint, Surrogate, surrogates
 from bayesdice_ppl.inference.engine import Solution, nothing_but
-from bayesdice_ppl.inference.problem import Form, Problem
+from bayesdice_ppl.inference.problem import FitForm, Problem
 from bayesdice_ppl.models import Coordinates, GaussianPosterior, Ratio, Start
 from bayesdice_ppl.models.program import with_implied_value
 
@@ -66,7 +66,7 @@ class Svi(NamedTuple):
         """It moves in coordinates."""
         return True
 
-    def check(self, form: Form, draws: int) -> None:
+    def check(self, form: FitForm, draws: int) -> None:
         """Refuse settings out of range, and multipliers that the guide cannot hold."""
         checks.whole("svi.windows", self.windows)
         if self.steps is not None:
@@ -74,7 +74,7 @@ class Svi(NamedTuple):
         checks.whole("svi.particles", self.particles)
         checks.positive("svi.learning_rate", self.learning_rate)
 
-    def solve(self, problem: Problem, rng_key: PRNGKeyArray, form: Form, draws: int) -> Solution:
+    def solve(self, problem: Problem, rng_key: PRNGKeyArray, form: FitForm, draws: int) -> Solution:
         """The guide's own Gaussian for every candidate."""
         chosen = form.constraint
         inner = chosen.inner

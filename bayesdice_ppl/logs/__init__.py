@@ -1,7 +1,7 @@
 """Read, validate and group logged transitions.
 
-A log is one row per step of one policy at work. Reading drops nothing, fills nothing in and
-guesses nothing: what cannot be used as it stands is refused with the row and the column.
+A log has one row per step of one policy at work. Reading drops nothing, fills nothing in and
+guesses nothing. What cannot be used as it stands is refused, with the row and the column.
 """
 
 from bayesdice_ppl.logs.horizon import UsableRows, usable_rows

@@ -1,6 +1,6 @@
-"""One column at a time: labels, numbers, flags, and nothing that is none of these.
+"""One column at a time: labels, numbers and flags.
 
-Every refusal names the row, counted from 1 in the order of the table, the header not counted.
+Every message names the row, counted from 1 in the order of the table, without the header.
 """
 
 from __future__ import annotations
@@ -11,6 +11,9 @@ from jaxtyping import Bool, Float
 
 from bayesdice_ppl.errors import LogsError
 from bayesdice_ppl.logs.labels import as_labels
+
+REWARD_SIZE = (1e-100, 1e100)
+"""Between these the square of the largest reward fits in double precision."""
 
 _FLAGS = {"true": True, "false": False, "1": True, "0": False}
 
@@ -31,7 +34,7 @@ def read_labels(table: pl.DataFrame, column: str, *, nulls: bool = False) -> pl.
     series = as_labels(table[column], column, LogsError)
     if not nulls and series.null_count():
         row = first_row(series.is_null())
-        raise LogsError(f"row {row + 1}, column {column!r}: the value is missing.")
+        raise LogsError(f"row {row + 1}, column {column!r}: the value is missing. Fill it in.")
     return series
 
 
@@ -60,14 +63,17 @@ def read_numbers(
     if series.dtype == pl.String:
         parsed = series.cast(pl.Float64, strict=False)
         broken = parsed.is_null() & series.is_not_null()
-        # Text that reads as a number is still text; "nan" among numbers is named by its own row.
+        # Text that reads as a number is still text. Name a row that does not, if there is one.
         odd = broken | ~parsed.is_finite().fill_null(True)
         row = first_row(odd if odd.any() else series.is_not_null())
         raise LogsError(
-            f"row {row + 1}, column {column!r}: expected a number, found the text {series[row]!r}."
+            f"row {row + 1}, column {column!r}: expected a number, found the text {series[row]!r}. "
+            "Write every entry as a number, such as 0.5."
         )
     if not (series.dtype.is_numeric() or series.dtype == pl.Boolean):
-        raise LogsError(f"column {column!r}: expected numbers, found {series.dtype}.")
+        raise LogsError(
+            f"column {column!r}: expected numbers, found {series.dtype}. Convert the column."
+        )
     numbers = series.cast(pl.Float64)
     broken = numbers.is_null() | ~numbers.is_finite().fill_null(False)
     if absent is not None:
@@ -82,7 +88,7 @@ def read_numbers(
 
 
 def read_flags(table: pl.DataFrame, column: str) -> Bool[np.ndarray, " n"]:
-    """True or false, in any of their usual spellings; False where there is no such column.
+    """True or false, in any usual spelling; False where there is no such column.
 
     Raises
     ------
@@ -103,10 +109,61 @@ def read_flags(table: pl.DataFrame, column: str) -> Bool[np.ndarray, " n"]:
         texts = series.cast(pl.String).str.strip_chars().str.to_lowercase()
         flags = texts.replace_strict(_FLAGS, default=None, return_dtype=pl.Boolean)
     else:
-        raise LogsError(f"column {column!r}: expected true or false, found {series.dtype}.")
+        raise LogsError(
+            f"column {column!r}: expected true or false, found {series.dtype}. Convert the column."
+        )
     if flags.null_count():
         row = first_row(flags.is_null())
         raise LogsError(
-            f"row {row + 1}, column {column!r}: expected true or false, found {series[row]!r}."
+            f"row {row + 1}, column {column!r}: expected true or false, found {series[row]!r}. "
+            "Write true or false, or 1 or 0."
         )
     return flags.to_numpy().astype(bool)
+
+
+def read_rewards(table: pl.DataFrame) -> Float[np.ndarray, " n"]:
+    """The column ``reward``.
+
+    Raises
+    ------
+    LogsError
+        No finite numbers, or numbers whose squares double precision cannot hold.
+    """
+    reward = read_numbers(table["reward"], "reward")
+    row = int(np.argmax(np.abs(reward)))
+    if reward[row] != 0.0 and not REWARD_SIZE[0] < abs(reward[row]) < REWARD_SIZE[1]:
+        raise LogsError(
+            f"row {row + 1}, column 'reward': expected rewards whose squares fit in double "
+            f"precision, found {reward[row]:g} as the largest. Rescale the rewards to the order "
+            "of 1."
+        )
+    return reward
+
+
+def read_propensities(table: pl.DataFrame, *, density: bool) -> Float[np.ndarray, " n"] | None:
+    """The column ``propensity``, or None where there is none.
+
+    Parameters
+    ----------
+    table
+        The table.
+    density
+        Whether actions are vectors, so that a propensity is a density and may exceed 1.
+
+    Raises
+    ------
+    LogsError
+        No finite numbers, or numbers out of range.
+    """
+    if "propensity" not in table.columns:
+        return None
+    values = read_numbers(table["propensity"], "propensity")
+    broken = (values <= 0.0) | ((values > 1.0) & (not density))
+    if broken.any():
+        row = first_row(broken)
+        expected = "density above 0" if density else "probability in (0, 1]"
+        raise LogsError(
+            f"row {row + 1}, column 'propensity': expected a {expected}, found {values[row]:g}. "
+            "Correct it, or leave the whole column out."
+        )
+    return values

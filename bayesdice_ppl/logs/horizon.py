@@ -1,10 +1,10 @@
-"""Which transitions can be used when some successor states were never logged.
+"""The horizon rule: which transitions can be used when some next states were never logged.
 
-A log without a column of successors (``next_state``, ``next_obs``) does not say where the last
-step of an episode led. Where other episodes terminated at that step, leaving out only the
-unterminated rows would select on the outcome, since it keeps the episodes that happened to end
-there; so the *whole* step is left out, terminated or not. Where none did, only the rows themselves
-are. The number is reported.
+A log without a column ``next_state`` or ``next_obs`` does not say where the last step of an episode
+led. Suppose that other episodes terminated at that step. To leave out only the unterminated rows
+would select on the outcome, since it keeps the episodes that happened to end there. So the *whole*
+step is left out, terminated or not. Where no episode terminated, only the rows themselves are left
+out. The number is reported.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ import numpy as np
 from jaxtyping import Bool
 
 from bayesdice_ppl.errors import LogsError
-from bayesdice_ppl.logs.logs import MISSING, Logs
+from bayesdice_ppl.logs.labels import MISSING, shown_all
+from bayesdice_ppl.logs.logs import Logs
 
 
 class UsableRows(NamedTuple):
@@ -44,7 +45,7 @@ def usable_rows(logs: Logs, gamma: float) -> UsableRows:
     logs
         The logged transitions.
     gamma
-        Discount in [0, 1]. At 0 the successor is never asked for and every row counts.
+        Discount in [0, 1]. At 0 the next state does not matter, and every row counts.
 
     Raises
     ------
@@ -63,15 +64,10 @@ def usable_rows(logs: Logs, gamma: float) -> UsableRows:
     if not mask.any():
         column = "next_obs" if logs.vector_states else "next_state"
         raise LogsError(
-            f"at gamma = {gamma:g} each row needs its successor state, and no row is left once "
-            f"those without one are left out (at steps {_listed(steps)}; where an episode "
-            "terminated at such a step, all rows at it). Map the column episode_id so that the "
-            f"next row gives the successor, add a column {column}, or use gamma = 0 if each row "
+            f"expected rows whose next state is known, since gamma = {gamma:g}, found none. Those "
+            f"at steps {shown_all(steps, 5)} lack it, and where an episode terminated at such a "
+            "step, all rows of the step are left out. Map the column episode_id, so that the next "
+            f"row gives the next state; or add a column {column}; or use gamma = 0 if each row "
             "stands alone."
         )
     return UsableRows(mask, int((~mask).sum()), tuple(int(s) for s in steps))
-
-
-def _listed(steps: np.ndarray) -> str:
-    shown = ", ".join(str(int(s)) for s in steps[:5])
-    return shown if len(steps) <= 5 else f"{shown}, ... ({len(steps)} steps)"

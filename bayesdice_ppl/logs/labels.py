@@ -1,7 +1,7 @@
-"""States and actions are names; inside they are numbers. This module holds the dictionary.
+"""The user's labels of states, actions and episodes, and the codes that stand for them.
 
-Labels are integers or strings and are kept as they were given. An integer column that a missing
-value turned into floats is read as the integers it held; anything else is refused.
+Labels are integers or strings, and are kept as they were given. Where missing values turned a
+column of integers into floats, it is read as the integers that it held. Anything else is refused.
 """
 
 from __future__ import annotations
@@ -13,7 +13,11 @@ import numpy as np
 import polars as pl
 from jaxtyping import Int, Shaped
 
+from bayesdice_ppl.checks import MOST_LISTED
 from bayesdice_ppl.errors import BayesDiceError
+
+MISSING = -1
+"""Code of what the table does not hold, such as a next state."""
 
 
 def as_labels(series: pl.Series, column: str, error: type[BayesDiceError]) -> pl.Series:
@@ -41,7 +45,7 @@ def as_labels(series: pl.Series, column: str, error: type[BayesDiceError]) -> pl
     if kind.is_float():
         whole = series.is_finite() & (series == series.round(0))
         _refuse(series, series.is_not_null() & ~whole, column, "", error)
-        # Past 2^53 neighboring integers share one float, so that labels would run together.
+        # Past 2^53 neighboring integers share one float, so that two labels would become one.
         _refuse(series, series.abs() > 2.0**53, column, "below 2^53 (it came as a float)", error)
         return series.cast(pl.Int64)
     if kind in (pl.String, pl.Categorical, pl.Enum):
@@ -49,8 +53,8 @@ def as_labels(series: pl.Series, column: str, error: type[BayesDiceError]) -> pl
     if kind == pl.Null:
         return series.cast(pl.Int64)
     raise error(
-        f"column {column!r}: expected integer or string labels, found {kind}; list columns and "
-        "vectors are not states of a table."
+        f"column {column!r}: expected integer or string labels, found {kind}. Convert the column "
+        "to one of them; a list or a vector is no label."
     )
 
 
@@ -61,7 +65,7 @@ def _refuse(
         row = int(broken.arg_true()[0])
         raise error(
             f"row {row + 1}, column {column!r}: expected an integer {range_ and range_ + ' '}or a "
-            f"string label, found {series[row]}."
+            f"string label, found {series[row]}. Store labels as integers or as text."
         )
 
 
@@ -73,8 +77,15 @@ def label_kind(labels: Shaped[np.ndarray, " k"] | pl.Series) -> str:
 
 
 def shown(label: Any) -> str:
-    """A label as a person wrote it: 7 or 'buy', whatever array it came out of."""
+    """A label as a person writes it: 7 or 'buy', whatever array it came from."""
     return repr(label.item() if isinstance(label, np.generic) else label)
+
+
+def shown_all(labels: Iterable[Any], most: int = MOST_LISTED) -> str:
+    """Labels between commas; of more than ``most`` the rest is counted."""
+    every = [shown(label) for label in labels]
+    rest = f" and {len(every) - most:,} more" if len(every) > most else ""
+    return ", ".join(every[:most]) + rest
 
 
 def label_array(values: Sequence[Any] | np.ndarray, what: str, error: type[BayesDiceError]) -> Any:
@@ -91,15 +102,20 @@ def label_array(values: Sequence[Any] | np.ndarray, what: str, error: type[Bayes
     if all(isinstance(v, (int, np.integer)) and not isinstance(v, bool) for v in items):
         big = [v for v in items if abs(int(v)) > np.iinfo(np.int64).max]
         if big:
-            raise error(f"{what}: {big[0]} is past 2^63 - 1; use strings as labels.")
+            raise error(
+                f"{what}: expected integers below 2^63, found {big[0]}. Use strings as labels."
+            )
         array: np.ndarray = np.array(items, dtype=np.int64)
     elif all(isinstance(v, str) for v in items):
         array = np.array([str(v) for v in items], dtype=object)
     else:
-        raise error(f"{what}: expected all integers or all strings, found {items[:5]!r}.")
+        raise error(
+            f"{what}: expected all integers or all strings, found {items[:5]!r}. "
+            "Use one kind of label."
+        )
     if len(set(items)) != len(items):
         twice = next(v for v in items if items.count(v) > 1)
-        raise error(f"{what}: {twice!r} is given twice.")
+        raise error(f"{what}: {twice!r} is given twice. Give every label once.")
     return array
 
 
@@ -112,9 +128,9 @@ def sorted_labels(*columns: pl.Series) -> np.ndarray:
 
 
 def encode(series: pl.Series, labels: Shaped[np.ndarray, " k"]) -> Int[np.ndarray, " n"]:
-    """Positions of the values among the labels; -1 for a null or for a value that is none."""
+    """Positions of the values among the labels; -1 for a null and for a value that is not there."""
     if series.dtype.is_integer() != (label_kind(labels) == "integers"):
-        return np.full(series.len(), -1, dtype=np.int64)
+        return np.full(series.len(), MISSING, dtype=np.int64)
     if series.dtype.is_integer() and len(labels):
         return _encode_integers(series, labels)
     keys = pl.DataFrame(
@@ -125,7 +141,7 @@ def encode(series: pl.Series, labels: Shaped[np.ndarray, " k"]) -> Int[np.ndarra
         .join(keys, on="label", how="left", maintain_order="left")
         .get_column("code")
     )
-    return joined.fill_null(-1).to_numpy().astype(np.int64)
+    return joined.fill_null(MISSING).to_numpy().astype(np.int64)
 
 
 def _encode_integers(series: pl.Series, labels: Int[np.ndarray, " k"]) -> Int[np.ndarray, " n"]:
@@ -134,7 +150,7 @@ def _encode_integers(series: pl.Series, labels: Int[np.ndarray, " k"]) -> Int[np
     lowest, highest = int(labels.min()), int(labels.max())
     if highest - lowest < 4 * (len(values) + len(labels)):
         inside = (values >= lowest) & (values <= highest)
-        codes = np.full(highest - lowest + 1, -1, dtype=np.int64)
+        codes = np.full(highest - lowest + 1, MISSING, dtype=np.int64)
         codes[labels - lowest] = np.arange(len(labels))
         found = codes[np.where(inside, values, lowest) - lowest]
     else:
@@ -142,4 +158,13 @@ def _encode_integers(series: pl.Series, labels: Int[np.ndarray, " k"]) -> Int[np
         place = np.searchsorted(labels, values, sorter=rank)
         found = rank[np.minimum(place, len(labels) - 1)]
         inside = labels[found] == values
-    return np.where(inside & series.is_not_null().to_numpy(), found, -1)
+    return np.where(inside & series.is_not_null().to_numpy(), found, MISSING)
+
+
+def decode(labels: Shaped[np.ndarray, " k"], codes: Int[np.ndarray, " n"]) -> pl.Series:
+    """The labels that codes stand for, null where the code is -1; the inverse of `encode`."""
+    kind = pl.String if labels.dtype == object else pl.Int64
+    values = pl.Series(labels.tolist(), dtype=kind).gather(np.maximum(codes, 0))
+    if (codes < 0).any():
+        return pl.select(pl.when(pl.Series(codes >= 0)).then(values)).to_series()
+    return values

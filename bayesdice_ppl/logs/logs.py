@@ -1,8 +1,8 @@
 """The logged transitions, as arrays, with the labels that the user gave.
 
-`Logs` is the one form in which data enters the library. Its rows are grouped by episode in the
-order of first appearance, and nothing of what was logged is left out of it. Where observations or
-actions are vectors, these stand in the place of labels, and codes point at them all the same.
+`Logs` is the one form in which data enters the library. Its rows are grouped by episode, in the
+order of first appearance, and no logged row is left out. Where observations or actions are vectors,
+these take the place of labels, and codes point at them in the same way.
 """
 
 from __future__ import annotations
@@ -16,10 +16,14 @@ import polars as pl
 from jaxtyping import Bool, Float, Int, Shaped
 
 from bayesdice_ppl.errors import LogsError
+from bayesdice_ppl.logs.actions import code_actions
+from bayesdice_ppl.logs.columns import read_flags, read_propensities, read_rewards
+from bayesdice_ppl.logs.episodes import group_episodes
+from bayesdice_ppl.logs.labels import MISSING, decode
+from bayesdice_ppl.logs.schema import find_columns
+from bayesdice_ppl.logs.states import code_states
 from bayesdice_ppl.logs.tables import to_polars
-
-MISSING = -1
-"""Code of a successor state that the log does not hold."""
+from bayesdice_ppl.logs.vectors import read_points
 
 
 @final
@@ -130,14 +134,16 @@ class Logs:
         """
         if not self.vector_actions:
             raise LogsError(
-                "action_vector: the log's actions are labels; use action and action_labels."
+                "action_vector: expected actions that are vectors, found labels. Use action and "
+                "action_labels."
             )
         return self.action_labels[self.action]
 
     def _observations(self) -> np.ndarray:
         if not self.vector_states:
             raise LogsError(
-                "observation: the log's states are labels; use state, next_state and state_labels."
+                "observation: expected states that are vectors, found labels. Use state, "
+                "next_state and state_labels."
             )
         return self.state_labels
 
@@ -175,9 +181,40 @@ class Logs:
         LogsError
             With the row (counted from 1) and the column, what was expected and what to do.
         """
-        from bayesdice_ppl.logs.validation import build_logs
-
-        return build_logs(to_polars(frame, LogsError), columns=columns, actions=actions)
+        table, vectors, unused = find_columns(to_polars(frame, LogsError), columns)
+        if table.height < 2:
+            raise LogsError(
+                "expected at least two rows, found "
+                f"{'none' if table.height == 0 else 'one'}. Add transitions: a spread cannot be "
+                "estimated from fewer."
+            )
+        state = read_points(table, "obs" if "obs" in vectors else "state", vectors)
+        action = read_points(table, "action", vectors)
+        reward = read_rewards(table)
+        propensity = read_propensities(table, density="action" in vectors)
+        terminated = read_flags(table, "terminated")
+        truncated = read_flags(table, "truncated")
+        episodes = group_episodes(table, terminated, truncated)
+        order = episodes.order
+        states = code_states(table, state, order, episodes.adjacent)
+        coded = code_actions(action, actions, order)
+        return cls(
+            episode=episodes.number,
+            step=episodes.step,
+            state=states.state,
+            action=coded.action,
+            reward=reward[order],
+            next_state=states.next_state,
+            terminated=terminated[order],
+            truncated=truncated[order] | (episodes.last & ~terminated[order]),
+            propensity=None if propensity is None else propensity[order],
+            state_labels=states.labels,
+            action_labels=coded.labels,
+            episode_labels=episodes.labels,
+            row=order + 1,
+            declared_actions=coded.declared,
+            unused_columns=unused,
+        )
 
     def to_dataframe(self) -> pl.DataFrame:
         """Return the transitions as a polars frame with the user's labels, one row per step.
@@ -188,7 +225,7 @@ class Logs:
         states, actions = self.state_labels, self.action_labels
         before, after = ("obs", "next_obs") if self.vector_states else ("state", "next_state")
         data: dict[str, Any] = {
-            "episode_id": _labels(self.episode_labels, self.episode),
+            "episode_id": decode(self.episode_labels, self.episode),
             "step": self.step,
             **_columns(before, states, self.state),
             **_columns("action", actions, self.action),
@@ -218,17 +255,9 @@ def _extent(labels: np.ndarray, vectors: str, names: str) -> str:
 
 def _columns(name: str, labels: np.ndarray, codes: np.ndarray) -> dict[str, pl.Series]:
     if labels.ndim == 1:
-        return {name: _labels(labels, codes)}
+        return {name: decode(labels, codes)}
     vectors = labels[codes]
     vectors[codes == MISSING] = np.nan
     return {
         f"{name}_{k}": pl.Series(numbers, nan_to_null=True) for k, numbers in enumerate(vectors.T)
     }
-
-
-def _labels(labels: np.ndarray, codes: np.ndarray) -> pl.Series:
-    kind = pl.String if labels.dtype == object else pl.Int64
-    values = pl.Series(labels.tolist(), dtype=kind).gather(np.maximum(codes, 0))
-    if (codes < 0).any():
-        return pl.select(pl.when(pl.Series(codes >= 0)).then(values)).to_series()
-    return values

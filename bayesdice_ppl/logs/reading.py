@@ -9,7 +9,6 @@ from typing import Any
 from bayesdice_ppl.errors import LogsError
 from bayesdice_ppl.logs.logs import Logs
 from bayesdice_ppl.logs.tables import read_table
-from bayesdice_ppl.logs.validation import build_logs
 
 
 def read_logs(
@@ -36,6 +35,6 @@ def read_logs(
     """
     frame = read_table(path, LogsError)
     try:
-        return build_logs(frame, columns=columns, actions=actions)
+        return Logs.from_dataframe(frame, columns=columns, actions=actions)
     except LogsError as error:
         raise LogsError(f"{path}: {error}") from error

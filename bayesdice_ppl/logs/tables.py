@@ -1,7 +1,7 @@
 """Any table in, one polars frame out, with the user's column names mapped to ours.
 
-Files are read by polars and dataframes come through narwhals, so that no format is favored;
-this module only turns what can go wrong there into messages for people.
+Polars reads files, and narwhals takes dataframes of any library. This module turns what can go
+wrong there into messages for people.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from typing import Any
 import narwhals as nw
 import polars as pl
 
-from bayesdice_ppl.errors import BayesDiceError, LogsError
+from bayesdice_ppl.checks import listed
+from bayesdice_ppl.errors import BayesDiceError
 
 _READERS = {".csv": "CSV", ".parquet": "Parquet", ".pq": "Parquet"}
 
@@ -44,14 +45,15 @@ def read_table(path: str | os.PathLike[str], error: type[BayesDiceError]) -> pl.
     if kind is None:
         raise error(
             f"{path}: expected a file ending in .csv, .parquet or .pq, found "
-            f"{path.suffix or 'no ending'!r}; convert it, or build the object from a dataframe."
+            f"{path.suffix or 'no ending'!r}. Convert it, or read it yourself and use "
+            "from_dataframe."
         )
     if not path.exists():
-        raise error(f"{path}: no such file.")
+        raise error(f"{path}: no such file. Check the path.")
     if not path.is_file():
-        raise error(f"{path}: expected a file, found a folder.")
+        raise error(f"{path}: expected a file, found a folder. Give the path of a file.")
     if path.stat().st_size == 0:
-        raise error(f"{path}: the file is empty; expected a header and rows.")
+        raise error(f"{path}: expected a header and rows, found an empty file.")
     try:
         if kind == "Parquet":
             return pl.read_parquet(path)
@@ -61,10 +63,10 @@ def read_table(path: str | os.PathLike[str], error: type[BayesDiceError]) -> pl.
         first_line = (str(cause).strip() or type(cause).__name__).splitlines()[0]
         raise error(f"{path}: cannot be read as {kind}: {first_line}") from cause
     for name in frame.columns:
-        # So polars calls the second column of a name.
+        # Polars gives this name to the second column of a name.
         original, mark, _ = name.rpartition("_duplicated_")
         if mark and original in frame.columns:
-            raise error(f"{path}: column {original!r} appears more than once; keep one.")
+            raise error(f"{path}: column {original!r} appears more than once. Keep one.")
     return frame
 
 
@@ -84,7 +86,7 @@ def to_polars(frame: Any, error: type[BayesDiceError]) -> pl.DataFrame:
         repeated = sorted(
             {str(name) for name in frame.columns if list(frame.columns).count(name) > 1}
         )
-        raise error(f"column {repeated[0]!r} appears more than once; keep one.") from cause
+        raise error(f"column {repeated[0]!r} appears more than once. Keep one.") from cause
     except TypeError as cause:
         raise error(
             f"expected a dataframe (polars, pandas, pyarrow, ...), found {type(frame).__name__}."
@@ -93,27 +95,30 @@ def to_polars(frame: Any, error: type[BayesDiceError]) -> pl.DataFrame:
     names = list(eager.columns)
     unnamed = [name for name in names if not isinstance(name, str)]
     if unnamed:
-        raise error(f"expected names of columns that are strings, found {unnamed[0]!r}.")
+        raise error(f"expected column names that are strings, found {unnamed[0]!r}. Rename it.")
     columns: dict[str, pl.Series] = {}
     for name in names:
         series = eager[name]
         try:
             columns[name] = series.to_polars()
         except Exception as cause:
-            # Backends raise their own classes here (pyarrow's among them), all for one reason:
-            # an object column whose values are not of one type.
-            raise error(mixed_types_message(name, series.to_list())) from cause
+            # Each backend raises a class of its own, all for one reason: an object column whose
+            # values are not of one type.
+            raise error(_mixed_types(name, series.to_list())) from cause
     return pl.DataFrame(columns)
 
 
-def mixed_types_message(name: str, values: Iterable[Any]) -> str:
+def _mixed_types(name: str, values: Iterable[Any]) -> str:
     """Name the first row of each type in a column that mixes types (rows count from 1)."""
     seen: dict[str, int] = {}
     for row, value in enumerate(values, start=1):
         if value is not None:
             seen.setdefault(type(value).__name__, row)
     found = ", ".join(f"{kind} at row {row}" for kind, row in seen.items())
-    return f"column {name!r} mixes types ({found}); expected one type in the whole column."
+    return (
+        f"column {name!r}: expected one type in the whole column, found {found}. Convert all of "
+        "it to one type."
+    )
 
 
 def map_columns(
@@ -124,6 +129,7 @@ def map_columns(
     error: type[BayesDiceError],
     *,
     instead: Mapping[str, str] | None = None,
+    option: str = "",
 ) -> tuple[pl.DataFrame, tuple[str, ...]]:
     """Rename the user's columns to the known ones and keep those.
 
@@ -139,6 +145,8 @@ def map_columns(
         The exception class to raise.
     instead
         Required name -> what to add to the message where it is missing.
+    option
+        The option of the command line that maps columns; empty where there is none.
 
     Returns
     -------
@@ -154,17 +162,17 @@ def map_columns(
     mapping = dict(columns or {})
     for key, source in mapping.items():
         if key not in known:
-            raise error(f"columns: {key!r} is not a known column; known are {', '.join(known)}.")
+            raise error(f"columns: expected one of {', '.join(known)}, found {key!r}.")
         if source not in frame.columns:
             raise error(
-                f"columns: {key}={source}, but the table has no column {source!r}; "
-                f"it has {_listed(frame.columns)}."
+                f"columns: {key!r} is mapped to {source!r}, which the table does not have. It has "
+                f"{_names(frame)}."
             )
     sources = list(mapping.values())
     for source in sources:
         if sources.count(source) > 1:
-            keys = " and ".join(key for key, value in mapping.items() if value == source)
-            raise error(f"columns: {keys} are both mapped to {source!r}; map one of them.")
+            keys = " and ".join(repr(key) for key, value in mapping.items() if value == source)
+            raise error(f"columns: {keys} are both mapped to {source!r}. Map only one of them.")
     chosen = {key: mapping.get(key, key) for key in known}
     taken = set(sources)
     present = {
@@ -173,18 +181,17 @@ def map_columns(
         # A column given away to another name no longer stands for its own.
         if source in frame.columns and (key in mapping or source not in taken)
     }
-    # On the command line only the log's columns can be mapped.
     for key in required:
-        flag = f" (--columns {key}=...)" if issubclass(error, LogsError) else ""
         if key not in present:
+            by_option = f" ({option} {key}=...)" if option else ""
             raise error(
-                f"missing column {key!r}{(instead or {}).get(key, '')}; the table has "
-                f"{_listed(frame.columns)}. Rename it, or "
-                f"say which column it is: columns={{'{key}': ...}}{flag}."
+                f"missing column {key!r}{(instead or {}).get(key, '')}. The table has "
+                f"{_names(frame)}. Rename a column, or map it with "
+                f"columns={{{key!r}: ...}}{by_option}."
             )
     unused = tuple(name for name in frame.columns if name not in present.values())
     return frame.select(pl.col(source).alias(key) for key, source in present.items()), unused
 
 
-def _listed(names: list[str]) -> str:
-    return ", ".join(names) if names else "no columns"
+def _names(frame: pl.DataFrame) -> str:
+    return listed(frame.columns, 99) or "no columns"

@@ -3,20 +3,14 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
-import numpy as np
-
-from bayesdice_ppl.errors import BeliefError, SettingsError
-from bayesdice_ppl.selection.reading import Draws, read_draws
+from bayesdice_ppl.belief import BeliefView, ValueDraws, make_belief, read_values
+from bayesdice_ppl.checks import listed
+from bayesdice_ppl.errors import SettingsError
+from bayesdice_ppl.plots.layout import FONT, GAP, lay_out_rows, logged_caption, set_caption
 
 if TYPE_CHECKING:
     import xarray as xr
     from arviz_plots import PlotCollection
-
-X_LABEL = "value (reward per step)"
-# Inches: a row, the margins above and below the rows and at the sides, the intervals, the gap
-# between names and intervals. Points: names, and the caption above.
-_ROW, _TOP, _BOTTOM, _SIDE, _INTERVALS, _GAP = 0.28, 0.35, 0.6, 0.2, 5.0, 0.15
-_FONT, _CAPTION_FONT = 10, 8
 
 
 def forest(
@@ -30,9 +24,9 @@ def forest(
     Parameters
     ----------
     belief : xarray.DataTree
-        With `posterior/value`, dims chain (may be left out), draw, policy, in reward per step. If
-        it has an attribute `logged_value`, the value of the policy that logged, a dashed line is
-        drawn there; an attribute `method`, as the beliefs of other methods have, is named above.
+        With `posterior/value`, dims chain (may be left out), draw, policy, in reward per step. The
+        attribute `logged_value`, the value of the logging policy, is drawn as a dashed line. The
+        attribute `method`, which beliefs of other methods have, is named above.
     order : sequence of str, optional
         The policies to show, best first, such as `Selection.order`; all of them by posterior
         mean, then name, if left out.
@@ -51,21 +45,13 @@ def forest(
     SettingsError
         If `order` names a policy that the belief does not have, names one twice, or is empty.
     """
-    import xarray as xr
     from arviz_plots import add_lines, plot_forest
 
-    draws = read_draws(belief)
+    draws = read_values(belief)
     order = in_order(draws, order)
     columns = [draws.names.index(name) for name in order]
-    shown = xr.DataTree.from_dict(
-        {
-            "posterior": xr.Dataset(
-                {"value": (["chain", "draw", "policy"], draws.values[..., columns])},
-                coords={"policy": list(order)},
-            )
-        }
-    )
-    logged = _logged_value(belief)
+    shown = make_belief(draws.values[..., columns], order)
+    logged = BeliefView(belief).logged_value
     collection = plot_forest(
         shown,
         combined=True,
@@ -84,21 +70,16 @@ def forest(
         add_lines(collection, logged, visuals={"ref_line": {"width": 1}})
         collection.coords = None
     if backend == "matplotlib":
-        _finish(collection, len(order), logged, method_of(belief))
+        _finish(collection, len(order), logged, BeliefView(belief).method)
     return collection
 
 
-def method_of(belief: "xr.DataTree") -> str:
-    """Name of the method that a belief is of; empty for BayesDICE's own."""
-    return str(belief.attrs.get("method", ""))
-
-
-def in_order(draws: Draws, order: Sequence[str] | None) -> list[str]:
+def in_order(draws: ValueDraws, order: Sequence[str] | None) -> list[str]:
     """List the policies to show, best first.
 
     Parameters
     ----------
-    draws : Draws
+    draws : ValueDraws
         Of the policy values, with the names.
     order : sequence of str or None
         Which to show; all of them by posterior mean, then name, if None.
@@ -113,62 +94,25 @@ def in_order(draws: Draws, order: Sequence[str] | None) -> list[str]:
         mean = draws.values.mean(axis=(0, 1))
         return sorted(names, key=lambda name: (-mean[names.index(name)], name))
     if isinstance(order, str) or not order:
-        raise SettingsError(f"order must list policies by name, best first, got {order!r}")
+        raise SettingsError(f"order: expected names of policies, best first, found {order!r}.")
     for name in order:
         if name not in names:
             raise SettingsError(
-                f"order names {name!r}, which is not in the belief: it has {', '.join(names)}"
+                f"order: expected names in the belief ({listed(names)}), found {name!r}."
             )
         if list(order).count(name) > 1:
-            raise SettingsError(f"order names {name!r} twice")
+            raise SettingsError(f"order: {name!r} is named twice.")
     return list(order)
-
-
-def _logged_value(belief: "xr.DataTree") -> float | None:
-    value = belief.attrs.get("logged_value")
-    if value is None:
-        return None
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        number = np.nan
-    if not np.isfinite(number):
-        raise BeliefError(
-            f"the belief's attribute `logged_value` must be a finite number, got {value!r}"
-        )
-    return number
 
 
 def _finish(collection: "PlotCollection", n_rows: int, logged: float | None, method: str) -> None:
     """Label the axis, and lay names and intervals out by their measured sizes."""
-    from matplotlib.ticker import MaxNLocator
-
-    figure = collection.get_viz("figure")
     names = collection.get_target(None, {"column": "labels"})
     intervals = collection.get_target(None, {"column": "forest"})
     names.set_axis_off()
-    names.set_ylim(-0.5, n_rows - 0.5)  # shared with the intervals
-    for row in range(n_rows - 2, -1, -2):
-        # Every other row is shaded, across both axes, to lead the eye from name to interval.
-        for axes in (names, intervals):
-            axes.axhspan(row - 0.5, row + 0.5, color="0.95", linewidth=0, zorder=-2)
-    intervals.xaxis.set_major_locator(MaxNLocator(nbins=6))
-    intervals.set_xlabel(X_LABEL, fontsize=_FONT)
-    intervals.tick_params(axis="x", labelsize=_FONT - 1)
-    caption = f"{method}: " if method else ""
-    caption += "mean with 50 % and 90 % intervals"
-    if logged is not None:
-        caption += f"; dashed: logged value, {logged:.4g}"
-    intervals.set_title(caption, loc="left", fontsize=_CAPTION_FONT, color="0.35", parse_math=False)
     for text in names.texts:
-        text.set_parse_math(False)  # a name may hold a dollar sign
-        text.set_fontsize(_FONT)
-    width = max(text.get_window_extent().width for text in names.texts) / figure.dpi
-    names.set_xlim(-width, _GAP)  # in inches: the names end at 0
-    total_width = _SIDE + width + _GAP + _INTERVALS + _SIDE
-    total_height = _BOTTOM + n_rows * _ROW + _TOP
-    figure.set_size_inches(total_width, total_height)
-    bottom, height = _BOTTOM / total_height, n_rows * _ROW / total_height
-    names.set_position([_SIDE / total_width, bottom, (width + _GAP) / total_width, height])
-    left = (_SIDE + width + _GAP) / total_width
-    intervals.set_position([left, bottom, _INTERVALS / total_width, height])
+        text.set_fontsize(FONT)
+    what = f"{method}: " if method else ""
+    set_caption(intervals, f"{what}mean with 50 % and 90 % intervals", logged_caption(logged))
+    width = lay_out_rows(collection.get_viz("figure"), names.texts, intervals, n_rows, names)
+    names.set_xlim(-width, GAP)  # in inches: the names end at 0

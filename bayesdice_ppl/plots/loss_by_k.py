@@ -5,8 +5,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bayesdice_ppl.losses import Score
-from bayesdice_ppl.plots.forest import method_of
+from bayesdice_ppl.belief import BeliefView
+from bayesdice_ppl.plots.layout import (
+    BOTTOM,
+    FONT,
+    GRAY,
+    SIDE,
+    SMALL_FONT,
+    TOP,
+    place,
+    set_caption,
+)
+from bayesdice_ppl.scores import Score
 from bayesdice_ppl.selection.by_k import loss_by_k as table_by_k
 
 if TYPE_CHECKING:
@@ -23,10 +33,11 @@ _MOST_NAMES, _MOST_LETTERS = 5, 12
 # Inches: the figure's height, the least and the most width of its axes, from one k to the next.
 _HEIGHT, _WIDTH, _MOST_WIDTH, _STEP = 3.6, 3.6, 8.0, 0.45
 _MOST_TICKS = 16
-# Inches: margins.
-_LEFT, _RIGHT, _BOTTOM, _TOP = 0.9, 0.2, 0.6, 0.35
-# Points: letters, and how far a launch is written from its point.
-_FONT, _SMALL_FONT, _AWAY = 10, 8, 4
+_LEFT = 0.9
+"""Inches to the left of the axes."""
+
+_AWAY = 4
+"""Points from a launch to its names."""
 
 
 def loss_by_k(
@@ -84,13 +95,10 @@ def loss_by_k(
     )
     figure, axes = collection.get_viz("figure"), collection.get_viz("plot")
     axes.errorbar(k, loss, yerr=2 * error, fmt="o-", capsize=3)
-    axes.set_xlabel(X_LABEL, fontsize=_FONT)
-    axes.set_ylabel(
-        _loss_label(make_score(int(k[0])), table["score"][0], int(k[0])), fontsize=_FONT
-    )
-    caption = "; ".join(filter(None, (method_of(belief), CAPTION)))
-    axes.set_title(caption, loc="left", fontsize=_SMALL_FONT, color="0.35", parse_math=False)
-    axes.tick_params(labelsize=_FONT - 1)
+    axes.set_xlabel(X_LABEL, fontsize=FONT)
+    axes.set_ylabel(_loss_label(make_score(int(k[0])), table["score"][0], int(k[0])), fontsize=FONT)
+    set_caption(axes, BeliefView(belief).method, CAPTION)
+    axes.tick_params(labelsize=FONT - 1)
     launches = table["launch"].to_list()
     written = []
     if _legible(launches) if names is None else names:
@@ -100,8 +108,8 @@ def loss_by_k(
                 (k[row], loss[row] + 2 * error[row]),
                 xytext=(_AWAY, _AWAY),
                 textcoords="offset points",
-                fontsize=_SMALL_FONT,
-                color="0.35",
+                fontsize=SMALL_FONT,
+                color=GRAY,
                 annotation_clip=False,  # else it has no size before the axes have their limits
                 parse_math=False,  # a name may hold a dollar sign
             )
@@ -114,13 +122,8 @@ def loss_by_k(
 def _loss_label(score: Score, name: str, k: int) -> str:
     """Name what the axis shows, with its unit."""
     label = name.removesuffix(f"@{k}") + "@k" if name.endswith(f"@{k}") else name
-    if score.per_step:
-        return (
-            f"expected {label} (reward per step)"
-            if score.averaged
-            else f"{label} (reward per step)"
-        )
-    return f"expected {label} loss" if score.averaged else f"{label} loss"
+    expected = "expected " if score.averaged else ""
+    return f"{expected}{label} {'(reward per step)' if score.per_step else 'loss'}"
 
 
 def _legible(launches: list[list[str]]) -> bool:
@@ -131,19 +134,17 @@ def _legible(launches: list[list[str]]) -> bool:
 
 
 def _lay_out(figure: "Figure", axes: "Axes", k: np.ndarray, written: "list[Annotation]") -> None:
-    """Give every k room for what is written beside it, and what is written room at the top."""
+    """Make room for the names beside each point, and above the highest."""
     from matplotlib.ticker import MaxNLocator
 
     sizes = [text.get_window_extent() for text in written]
     wide = max((size.width for size in sizes), default=0.0) / figure.dpi + 3 * _AWAY / 72
     closest = np.diff(k).min() if len(k) > 1 else 1
     step = max(_STEP, wide) / closest
-    right = 1.0 if written else 0.5  # beside the last point there is writing too
+    right = 1.0 if written else 0.5  # names stand beside the last point too
     width = float(np.clip(step * (k[-1] - k[0] + 0.5 + right), _WIDTH, _MOST_WIDTH))
-    total = _LEFT + width + _RIGHT
-    figure.set_size_inches(total, _HEIGHT)
-    height = _HEIGHT - _BOTTOM - _TOP
-    axes.set_position((_LEFT / total, _BOTTOM / _HEIGHT, width / total, height / _HEIGHT))
+    height = _HEIGHT - BOTTOM - TOP
+    place(figure, (_LEFT + width + SIDE, _HEIGHT), {axes: (_LEFT, BOTTOM, width, height)})
     axes.set_xlim(k[0] - 0.5, k[-1] + right)
     if len(k) <= _MOST_TICKS:
         axes.set_xticks(k)

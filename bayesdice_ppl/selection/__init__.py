@@ -1,9 +1,11 @@
 """Selection: the ranking with the lowest expected loss under a belief, and the proof of it."""
 
 from bayesdice_ppl.selection.by_k import loss_by_k
+from bayesdice_ppl.selection.certificate import Certificate
 from bayesdice_ppl.selection.information import InformationValue, value_of_information
 from bayesdice_ppl.selection.ranks import rank_probabilities
-from bayesdice_ppl.selection.selection import Certificate, Selection, select
+from bayesdice_ppl.selection.selecting import select
+from bayesdice_ppl.selection.selection import Selection
 
 __all__ = [
     "Certificate",

@@ -6,10 +6,10 @@ The selections stand alone: that of a larger k need not hold that of a smaller o
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
+from bayesdice_ppl.belief import read_values
 from bayesdice_ppl.errors import BayesDiceError, ScoreError
-from bayesdice_ppl.losses import Score
-from bayesdice_ppl.selection.reading import read_draws
-from bayesdice_ppl.selection.selection import select
+from bayesdice_ppl.scores import Score
+from bayesdice_ppl.selection.selecting import select
 
 if TYPE_CHECKING:
     import polars as pl
@@ -60,7 +60,7 @@ def loss_by_k(
     """
     import polars as pl
 
-    n_policies = len(read_draws(belief, str(statistic)).names)
+    n_policies = len(read_values(belief, str(statistic)).names)
     rows = []
     for score in make_scores(make_score, ks, n_policies):
         choice = select(belief, score, statistic=statistic, **select_options)
@@ -104,18 +104,20 @@ def make_scores(
     Raises
     ------
     ScoreError
-        If what is made has no k, or not the one asked for, or no k of 1 to 10 is taken.
+        What is made has no k, or not the one asked for, or no k of 1 to 10 is taken.
     """
     if not callable(make_score):
         raise ScoreError(
-            f"make_score must be called with a k, such as scores.regret, got {make_score!r}"
+            f"make_score: expected a function of k, such as scores.regret, found {make_score!r}."
         )
     if ks is not None and not isinstance(ks, Iterable):
-        raise ScoreError(f"ks must be a list of whole numbers, got {ks!r}")
+        raise ScoreError(f"ks: expected a list of whole numbers, found {ks!r}.")
     if ks is not None:
         asked = [_made(make_score, k) for k in ks]
         if not asked:
-            raise ScoreError("ks is empty: name one k at least, or leave it out")
+            raise ScoreError(
+                "ks: expected at least one k, found none. Leave it out for all k up to 10."
+            )
         return asked
     scores: list[Score] = []
     refusal: BayesDiceError | None = None
@@ -136,10 +138,12 @@ def _made(make_score: Callable[[int], Score], k: int) -> Score:
     try:
         score = make_score(k)
     except TypeError as error:
-        raise ScoreError(f"make_score cannot be called with a k: {error}") from error
+        raise ScoreError(
+            f"make_score: expected a function of k, found one that fails: {error}."
+        ) from error
     if not isinstance(score, Score) or k not in (score.k, score.launches(k)):
         raise ScoreError(
-            f"make_score({k!r}) must give a score with this k, such as scores.regret({k!r}), got "
-            f"{score!r}"
+            f"make_score({k!r}): expected a score with this k, such as scores.regret({k!r}), found "
+            f"{score!r}."
         )
     return score

@@ -1,9 +1,9 @@
 """Evidence for a ranking: whether it is proven, and how close the next best comes.
 
 "Optimal" alone says little. Two rankings can be all but equal under the belief, or one can win on
-average and lose in half of the draws; so the runner-up, its distance and how often it would have
-been the better choice are part of the answer. Where optimality is not proven the bound says how
-much better another ranking might be, and where there is no bound that is said.
+average and lose in half of the draws. So the runner-up, its distance, and how often it would have
+been the better choice are part of the answer. Where optimality is not proven, the bound says how
+much better another ranking might be; where there is no bound, the certificate says so.
 """
 
 from typing import NamedTuple, final
@@ -11,9 +11,10 @@ from typing import NamedTuple, final
 import numpy as np
 from jaxtyping import Float
 
-from bayesdice_ppl.losses import Score
-from bayesdice_ppl.losses.structure import ROUNDING
-from bayesdice_ppl.selection.solvers.found import Found
+from bayesdice_ppl.scores import Score
+from bayesdice_ppl.scores.forms import ROUNDING, Coverage
+from bayesdice_ppl.selection.problem import RankingProblem
+from bayesdice_ppl.selection.solvers import Found
 
 _PROVEN = {
     "sorting": "Sorting by the expected gain of each policy proves it optimal",
@@ -21,6 +22,8 @@ _PROVEN = {
     "branch and bound": "Branch and bound proves it optimal",
     "pairwise ordering": "Its loss meets a lower bound, which proves it optimal",
 }
+# Names of a runner-up that a sentence lists before it breaks off.
+_LISTED = 8
 
 
 @final
@@ -48,9 +51,10 @@ class Certificate(NamedTuple):
     bound : float or None
         The lower bound on the expected loss that the gap is measured from.
     runner_up : tuple of str or None
-        The next best order of all N names; None if no other ranking can have another loss.
+        The next best order of all N names; None if none was found.
     runner_up_proven : bool
-        Whether none comes between the two, or the runner-up is only the best other one seen.
+        Whether no ranking comes between the two, or the runner-up is only the best other one that
+        was seen. Trying all rankings proves it, and so does sorting.
     runner_up_loss : float or None
         Its expected loss.
     runner_up_better : float or None
@@ -58,7 +62,8 @@ class Certificate(NamedTuple):
     margin : float or None
         Expected loss of the runner-up minus that of the ranking, paired draw by draw.
     margin_standard_error : float or None
-        Monte Carlo error of the margin. A margin under twice that could turn with other draws.
+        Monte Carlo error of the margin. A margin under twice that could change its sign with other
+        draws.
     statement : str
         All this in words.
     """
@@ -69,13 +74,13 @@ class Certificate(NamedTuple):
     gap: float | None
     relative_gap: float | None
     bound: float | None
-    runner_up: tuple[str, ...] | None
-    runner_up_proven: bool
-    runner_up_loss: float | None
-    runner_up_better: float | None
-    margin: float | None
-    margin_standard_error: float | None
-    statement: str
+    runner_up: tuple[str, ...] | None = None
+    runner_up_proven: bool = False
+    runner_up_loss: float | None = None
+    runner_up_better: float | None = None
+    margin: float | None = None
+    margin_standard_error: float | None = None
+    statement: str = ""
 
 
 def standard_error(losses: Float[np.ndarray, "chain draw"]) -> float:
@@ -127,108 +132,70 @@ class Judged(NamedTuple):
         return standard_error(self.influence)
 
 
-def judge(score: Score, losses: Float[np.ndarray, "chain draw"]) -> Judged:
-    """Take the risk of a ranking's losses."""
-    flat = losses.reshape(-1)
-    influence = np.asarray(score.risk.influence(flat)).reshape(losses.shape)
-    return Judged(losses, float(score.risk.of(flat)), influence)
+def judge(problem: RankingProblem, prefix: tuple[int, ...], shape: tuple[int, ...]) -> Judged:
+    """Take the losses of a ranking in draws of a shape (chains, draws), and their risk."""
+    score = problem.score
+    losses = np.asarray(score.of_digest(np, problem.digest, np.array([prefix], np.intp)))[0]
+    influence = np.asarray(score.risk.influence(losses))
+    return Judged(losses.reshape(shape), float(score.risk.of(losses)), influence.reshape(shape))
 
 
 def certify(
-    names: tuple[str, ...],
-    score: Score,
+    problem: RankingProblem,
     found: Found,
     own: Judged,
     other: Judged | None,
-    runner_up: list[int] | None,
-    *,
-    scale: float | None = None,
-    restricted: bool = False,
+    runner_up: tuple[str, ...] | None,
 ) -> Certificate:
     """Put together the certificate of what a solver found.
 
     Parameters
     ----------
-    names : tuple of str
-        The N candidates.
-    score : Score
-        What was minimized.
+    problem : RankingProblem
+        What was solved.
     found : Found
         The solver's answer.
     own, other : Judged, and Judged or None
         Losses of the ranking and of its runner-up, in the same draws.
-    runner_up : list of int or None
-        The next best order of all N, if there is one.
-    scale : float, optional
-        E[max] - max E[value] for regrets: what the relative gap is relative to.
-    restricted : bool
-        Whether rules said which launches are allowed.
+    runner_up : tuple of str or None
+        The next best order of all N names, if there is one.
     """
     rounding = ROUNDING * float(np.abs(own.losses).max())
     gap = None if found.bound is None else max(found.loss - found.bound, 0.0)
     if gap is not None and gap <= rounding:
         gap = 0.0
-    status = "unproven" if gap is None else "gap" if gap > 0.0 else "optimal"
     relative = None
-    if gap is not None and scale is not None:
+    if gap is not None and isinstance(problem.form, Coverage):
+        scale = problem.form.single_regret
         relative = gap / scale if scale > 0.0 else 0.0
-    proof = _proof(names, score, found, status, gap, relative, own.losses.size, restricted)
-    base = Certificate(
+    status = "unproven" if gap is None else "gap" if gap > 0.0 else "optimal"
+    certificate = Certificate(
         status=status,
         method=found.method,
         evaluated=found.evaluated,
         gap=gap,
         relative_gap=relative,
         bound=found.bound,
-        runner_up=None,
         runner_up_proven=found.runner_up_proven,
-        runner_up_loss=None,
-        runner_up_better=None,
-        margin=None,
-        margin_standard_error=None,
-        statement=proof,
     )
-    if found.method == "exhaustive" and found.evaluated == 1 and not restricted:
-        return base._replace(statement="There is only one choice.")
+    proof = _proof(problem, certificate)
     if runner_up is None or other is None or found.runner_up is None:
-        return base._replace(statement=f"{proof} {_no_runner_up(restricted)}")
+        return certificate._replace(statement=_without_runner_up(problem, certificate, proof))
     difference = _rounded(other.losses - own.losses, own, other)
     change = _rounded(other.influence - own.influence, own, other)
-    margin, error = other.risk - own.risk, standard_error(change)
+    margin = other.risk - own.risk
     if abs(margin) <= ROUNDING * max(abs(other.risk), abs(own.risk)):
         margin = 0.0
-    better = float((difference < 0.0).mean())
-    listed = tuple(names[i] for i in runner_up)
-    head = listed[: len(found.runner_up)]
-    next_best = ", ".join(head[:8]) + (", ..." if len(head) > 8 else "")
-    which = "The next best" if found.runner_up_proven else "The best other one seen"
-    if difference.any():
-        rest = (
-            f"{which} ({next_best}) loses {margin:.3g} more {_on(score)} (Monte Carlo error "
-            f"{error:.2g}) and would have been strictly better in {better:.0%} of the draws."
-        )
-        if margin <= 2 * error and better > 0.0:
-            rest += " The two are a tie as far as these draws can tell."
-    else:
-        rest = f"{which} ({next_best}) has the same loss in every draw: a tie."
-    return base._replace(
-        runner_up=listed,
+    certificate = certificate._replace(
+        runner_up=runner_up,
         runner_up_loss=other.risk,
-        runner_up_better=better,
+        runner_up_better=float((difference < 0.0).mean()),
         margin=margin,
-        margin_standard_error=error,
-        statement=f"{proof} {rest}",
+        margin_standard_error=standard_error(change),
     )
-
-
-def _on(score: Score) -> str:
-    return "on average" if score.averaged else f"by {score.risk.name}"
-
-
-def _no_runner_up(restricted: bool) -> str:
-    if restricted:
-        return "No other launch is allowed."
-    return "Every order has the same loss in every draw: this score cannot tell them apart here."
+    listed = runner_up[: len(found.runner_up)]
+    second = _second(problem.score, certificate, listed, alike=not difference.any())
+    return certificate._replace(statement=f"{proof} {second}")
 
 
 def _rounded(difference: np.ndarray, own: Judged, other: Judged) -> np.ndarray:
@@ -237,42 +204,61 @@ def _rounded(difference: np.ndarray, own: Judged, other: Judged) -> np.ndarray:
     return np.where(np.abs(difference) <= ROUNDING * size, 0.0, difference)
 
 
-def _proof(
-    names: tuple[str, ...],
-    score: Score,
-    found: Found,
-    status: str,
-    gap: float | None,
-    relative: float | None,
-    n_draws: int,
-    restricted: bool,
-) -> str:
+def _second(score: Score, certificate: Certificate, listed: tuple[str, ...], *, alike: bool) -> str:
+    """Say how close the runner-up comes, of which the launch is listed."""
+    margin, error = certificate.margin, certificate.margin_standard_error
+    better = certificate.runner_up_better
+    if margin is None or error is None or better is None:
+        return ""
+    which = "The next best" if certificate.runner_up_proven else "The best other one seen"
+    which += f" ({', '.join(listed[:_LISTED])}{', ...' if len(listed) > _LISTED else ''})"
+    if alike:
+        return f"{which} has the same loss in every draw: a tie."
+    how = "on average" if score.averaged else f"by {score.risk.name}"
+    tie = margin <= 2 * error and better > 0.0
+    return (
+        f"{which} loses {margin:.3g} more {how} (Monte Carlo error {error:.2g}) and would have "
+        f"been strictly better in {better:.0%} of the draws."
+    ) + (" The two are a tie as far as these draws can tell." if tie else "")
+
+
+def _without_runner_up(problem: RankingProblem, certificate: Certificate, proof: str) -> str:
+    if not certificate.runner_up_proven:
+        return proof
+    if not problem.rules.free:
+        return f"{proof} No other launch is allowed."
+    if certificate.method == "exhaustive" and certificate.evaluated == 1:
+        return "There is only one choice."
+    return (
+        f"{proof} Every order has the same loss in every draw: this score cannot tell them apart "
+        "here."
+    )
+
+
+def _proof(problem: RankingProblem, certificate: Certificate) -> str:
     """Say how much is proven, and how."""
-    over = f"over {n_draws:,} draws"
-    allowed = " that is allowed" if restricted else ""
+    score, tried = problem.score, f"{certificate.evaluated:,}"
+    over = f"over {len(problem.values):,} draws"
+    allowed = "" if problem.rules.free else " that is allowed"
     what = "expected loss" if score.averaged else f"{score.risk.name} of the loss"
-    tried = f"{found.evaluated:,}"
-    if found.method == "exhaustive":
-        depth = score.depth(len(names))
-        first = f"{depth} of the {len(names)} places" if depth > 1 else "place"
+    if certificate.method == "exhaustive":
+        depth = problem.depth
+        first = f"{depth} of the {problem.n_policies} places" if depth > 1 else "place"
         kind = "orders of" if score.ordered else "choices for"
-        every = f"All {tried} {'allowed ' if restricted else ''}{kind} the first {first}"
+        every = f"All {tried} {'allowed ' if allowed else ''}{kind} the first {first}"
         return f"{every} were tried {over}; none has a lower {what}."
-    if status == "optimal":
-        how = _PROVEN[found.method]
-        nodes = f" ({tried} nodes)" if found.method == "branch and bound" else ""
+    if certificate.status == "optimal":
+        how = _PROVEN[certificate.method]
+        nodes = f" ({tried} nodes)" if certificate.method == "branch and bound" else ""
         return f"{how}{nodes} {over}: no ranking{allowed} has a lower {what}."
-    if status == "gap":
+    if certificate.status == "gap":
+        relative, gap = certificate.relative_gap, certificate.gap
         part = "" if relative is None else f", {relative:.2%} of what the single best guess loses"
         return (
-            f"By {found.method} ({tried} tried) {over}: no ranking{allowed} has {what} lower by "
-            f"more than {gap:.3g} (gap <= {gap:.3g}{part})."
+            f"By {certificate.method} ({tried} tried) {over}: no ranking{allowed} has {what} lower "
+            f"by more than {gap:.3g} (gap <= {gap:.3g}{part})."
         )
-    reason = (
-        ""
-        if score.averaged
-        else f" For {score.risk.name} there is no exact solver: its structure is not the mean's."
-    )
+    reason = "" if score.averaged else f" There is no exact solver for {score.risk.name}."
     return (
         f"Unproven: the best of {tried} rankings that beam and local search tried {over}; one "
         f"that was not tried may have a lower {what}.{reason}"

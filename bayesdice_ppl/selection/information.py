@@ -8,20 +8,22 @@ worth most. All of it is computed from the belief's draws, without new ones.
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from html import escape
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 from jaxtyping import Float
 
+from bayesdice_ppl.belief import read_statistic, read_values
 from bayesdice_ppl.errors import BeliefError
-from bayesdice_ppl.losses import Score
-from bayesdice_ppl.losses.structure import ROUNDING
+from bayesdice_ppl.scores import Score
+from bayesdice_ppl.scores.forms import ROUNDING
 from bayesdice_ppl.selection.certificate import standard_error
-from bayesdice_ppl.selection.knowing import Choice
-from bayesdice_ppl.selection.perfect import check_known, least_losses
-from bayesdice_ppl.selection.reading import read_draws, read_statistic
+from bayesdice_ppl.selection.partial_information import losses_of, saved_by_knowing
+from bayesdice_ppl.selection.perfect_information import check_known, least_losses
+from bayesdice_ppl.selection.problem import RankingProblem
 from bayesdice_ppl.selection.rules import read_rules
-from bayesdice_ppl.selection.selection import select
+from bayesdice_ppl.selection.selecting import select
 from bayesdice_ppl.selection.table import as_html, as_text
 
 if TYPE_CHECKING:
@@ -102,8 +104,6 @@ class InformationValue:
         return f"InformationValue(perfect={self.perfect:.4g}, score={self.score!r})"
 
     def _repr_html_(self) -> str:
-        from html import escape
-
         remarks = "".join(f"<p>{escape(remark)}</p>" for remark in self._remarks())
         return f"<p><b>{escape(self.answer)}</b></p>{as_html(self._formatted())}{remarks}"
 
@@ -159,12 +159,12 @@ def value_of_information(
     Raises
     ------
     BeliefError
-        If the belief lacks draws or names, has fewer than 100 draws, or a value is not finite.
+        The belief lacks draws or names, has fewer than 100 draws, or a value is not finite.
     ScoreError
-        If the score does not fit the candidates, or its best ranking of a draw is not known: see
-        `bayesdice_ppl.selection.perfect.least_losses`.
+        The score does not fit the candidates, or its best ranking of a draw is not known: see
+        `bayesdice_ppl.selection.perfect_information.least_losses`.
     SettingsError
-        If no launch meets the rules.
+        No launch meets the rules.
 
     Notes
     -----
@@ -194,29 +194,28 @@ def value_of_information(
         "must_exclude": must_exclude,
     }
     selected = select(belief, score, statistic=statistic, **options)
-    draws = read_draws(belief, str(statistic))
+    draws = read_values(belief, str(statistic))
     shape = draws.values.shape[:2]
     n_draws = shape[0] * shape[1]
     if n_draws < _LEAST_DRAWS:
         raise BeliefError(
-            f"the value of information needs {_LEAST_DRAWS} draws or more, and the belief has "
-            f"{n_draws}: fit it with more"
+            f"the value of information: expected a belief of at least {_LEAST_DRAWS} draws, found "
+            f"{n_draws}. Fit it with more."
         )
     # Policies are numbered as they are ranked now, so that the present choice is 0, 1, 2, ...
     names = tuple(selected.order)
     columns = [draws.names.index(name) for name in names]
     values = np.ascontiguousarray(draws.values.reshape(n_draws, -1)[:, columns])
-    rules = read_rules(names, **options)
+    problem = RankingProblem(values, score, read_rules(names, **options))
     present = tuple(range(len(selected.launch if score.partial else names)))
-    choice = Choice(values, score, rules, present)
-    rounding = ROUNDING * score.loss_scale(values)
+    rounding = ROUNDING * problem.scale
 
     def per_draw(saved: Float[np.ndarray, " M"]) -> Float[np.ndarray, "chain draw"]:
         return np.where(np.abs(saved) <= rounding, 0.0, saved).reshape(shape)
 
-    gained = per_draw(choice.present_losses - least_losses(values, score, rules, names))
+    gained = per_draw(losses_of(problem, [present])[0] - least_losses(problem, names))
     perfect = float(gained.mean())
-    saved = [per_draw(choice.saved_by_knowing(i)) for i in range(len(names))]
+    saved = [per_draw(saved_by_knowing(problem, present, i)) for i in range(len(names))]
     return InformationValue(
         perfect=perfect,
         standard_error=standard_error(gained),

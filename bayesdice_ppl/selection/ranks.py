@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bayesdice_ppl import ties
-from bayesdice_ppl.selection.reading import read_draws
+from bayesdice_ppl.belief import read_values
+from bayesdice_ppl.scores import ties
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -31,11 +31,11 @@ def rank_probabilities(belief: "xr.DataTree", statistic: str = "value") -> "xr.D
     Raises
     ------
     BeliefError
-        If the belief lacks draws or names, or a value is not finite.
+        The belief lacks draws or names, or a value is not finite.
     """
     import xarray as xr
 
-    draws = read_draws(belief, str(statistic))
+    draws = read_values(belief, str(statistic))
     names = list(draws.names)
     shares = ties.place_shares(ties.places(draws.values.reshape(-1, len(names))))
     return xr.DataArray(

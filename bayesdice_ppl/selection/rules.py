@@ -1,7 +1,7 @@
-"""Which launches are allowed at all: a budget, candidates that must go live, others that must not.
+"""Which launches are allowed: a budget, candidates that must go live, others that must not.
 
-A ranking is allowed if the policies that it launches, its first places, are. What a score holds
-the launch against does not change: a candidate that must not go live may still be the best.
+A ranking is allowed if its launch, the policies of its first places, is. The loss is still measured
+against all policies: one that must not go live may be the best.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -10,10 +10,11 @@ from typing import NamedTuple, final
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from bayesdice_ppl.checks import listed, nonnegative
 from bayesdice_ppl.errors import SettingsError
-from bayesdice_ppl.losses import Score
+from bayesdice_ppl.scores import Score
 
-# Costs are sums of decimals: a set that costs the budget to the last digit is within it.
+# Costs are sums of decimals: a set that costs the budget up to rounding is within it.
 _ROUNDING = 1e-9
 
 
@@ -39,37 +40,69 @@ class Rules(NamedTuple):
     budget: float
 
     @property
+    def has_budget(self) -> bool:
+        """Whether there is a budget at all."""
+        return bool(np.isfinite(self.budget))
+
+    @property
     def free(self) -> bool:
         """Whether every set is allowed."""
-        return not (self.required.any() or self.excluded.any() or np.isfinite(self.budget))
+        return not (self.required.any() or self.excluded.any() or self.has_budget)
 
     @property
     def limit(self) -> float:
         """The budget, with room for the rounding of sums."""
-        return self.budget + _ROUNDING * abs(self.budget) if np.isfinite(self.budget) else np.inf
+        return self.budget + _ROUNDING * abs(self.budget) if self.has_budget else np.inf
 
     def permuted(self, order: Int[np.ndarray, " N"]) -> "Rules":
         """Give the same rules for policies listed in another order."""
         return Rules(self.required[order], self.excluded[order], self.cost[order], self.budget)
 
     def allow(self, sets: Int[np.ndarray, "R j"]) -> Bool[np.ndarray, " R"]:
-        """Tell which sets of j policies, rows of indices, may be launched.
-
-        Parameters
-        ----------
-        sets : Int[ndarray, "R j"]
-            Indices of distinct policies.
-
-        Returns
-        -------
-        Bool[ndarray, "R"]
-            True where all required are there, none that is excluded is, and the budget holds.
-        """
+        """Tell which sets of j distinct policies, rows of indices, may be launched."""
         return (
             (self.required[sets].sum(axis=1) == self.required.sum())
             & ~self.excluded[sets].any(axis=1)
             & (self.cost[sets].sum(axis=1) <= self.limit)
         )
+
+    def limits_cost(self, depth: int) -> bool:
+        """Tell whether any set of at most `depth` policies is ruled out by its cost alone."""
+        others = np.sort(self.cost[~self.required & ~self.excluded])[::-1]
+        dearest = others[: max(0, depth - int(self.required.sum()))].sum()
+        return bool(self.cost[self.required].sum() + dearest > self.limit)
+
+    def fill(self, order: Int[np.ndarray, " N"], size: int) -> tuple[int, ...] | None:
+        """Take `size` policies that may be launched together, the first of an order if possible.
+
+        Parameters
+        ----------
+        order
+            All policies.
+        size
+            How many to take.
+
+        Returns
+        -------
+        tuple of int or None
+            In the given order; None if no such set is allowed.
+        """
+        taken = set(np.flatnonzero(self.required).tolist())
+        if len(taken) > size:
+            return None
+        spent = float(self.cost[sorted(taken)].sum())
+        open_to = [int(i) for i in order if i not in taken and not self.excluded[i]]
+        for place, i in enumerate(open_to):
+            missing = size - len(taken) - 1
+            if missing < 0:
+                break
+            rest = np.sort(self.cost[open_to[place + 1 :]])[:missing]
+            if len(rest) == missing and spent + self.cost[i] + rest.sum() <= self.limit:
+                taken.add(i)
+                spent += float(self.cost[i])
+        if len(taken) < size or spent > self.limit:
+            return None
+        return tuple(int(i) for i in order if i in taken)
 
 
 def no_rules(n_policies: int) -> Rules:
@@ -101,34 +134,36 @@ def read_rules(
     Raises
     ------
     SettingsError
-        If a name is not in the belief or on both lists, a cost is missing, negative or not
-        finite, or only one of costs and budget is given.
+        A name is not in the belief or on both lists, a cost is missing, negative or not finite, or
+        only one of costs and budget is given.
     """
     required = _named(names, must_include, "must_include")
     excluded = _named(names, must_exclude, "must_exclude")
-    both = required & excluded
-    if both.any():
+    if (required & excluded).any():
+        name = names[int(np.argmax(required & excluded))]
         raise SettingsError(
-            f"{names[int(np.argmax(both))]!r} is in must_include and in must_exclude"
+            f"must_include: {name!r} is in must_exclude too. Take it off one of the lists."
         )
     if (costs is None) != (budget is None):
         given, missing = ("costs", "budget") if budget is None else ("budget", "costs")
-        raise SettingsError(f"{given} is given without {missing}: a launch needs both, or neither")
+        raise SettingsError(f"{given} is given without {missing}: give both, or neither.")
     if costs is None or budget is None:
         return Rules(required, excluded, np.zeros(len(names)), np.inf)
     if not isinstance(costs, Mapping):
-        raise SettingsError(f"costs must map names to numbers, got {type(costs).__name__}")
-    unknown = sorted(str(name) for name in set(costs) - set(names))
-    if unknown:
+        raise SettingsError(f"costs: expected a mapping of names to numbers, found {costs!r}.")
+    _check_known(names, costs, "costs")
+    missing_costs = [name for name in names if costs.get(name) is None]
+    if missing_costs:
         raise SettingsError(
-            f"costs names {unknown[0]!r}, which is not in the belief: it has {_shown(names)}"
+            f"costs: expected one for every candidate, found none for {listed(missing_costs)}. "
+            "Write 0 for one that is free."
         )
-    cost = np.array([_amount(costs.get(name), f"the cost of {name!r}") for name in names])
-    return Rules(required, excluded, cost, _amount(budget, "budget"))
+    cost = np.array([nonnegative(f"the cost of {name!r}", costs[name]) for name in names])
+    return Rules(required, excluded, cost, nonnegative("budget", budget))
 
 
 def check_rules(rules: Rules, score: Score, names: tuple[str, ...]) -> None:
-    """Refuse rules that no launch can meet, and those on a score that launches nobody.
+    """Refuse rules that no launch can meet, and rules on a score that launches nobody.
 
     Parameters
     ----------
@@ -150,18 +185,19 @@ def check_rules(rules: Rules, score: Score, names: tuple[str, ...]) -> None:
     if launched is None:
         raise SettingsError(
             f"{score.name} judges the whole ranking and does not say how many go live: costs, "
-            "must_include and must_exclude need a score with a k, or a custom one with a depth"
+            "must_include and must_exclude need a score with a k, or a custom one with a depth."
         )
     n_required, n_left = int(rules.required.sum()), int((~rules.excluded).sum())
     if n_required > launched:
         raise SettingsError(
-            f"must_include names {n_required} candidates and {score.name} launches {launched}"
+            f"must_include: expected at most {launched} candidates, as many as {score.name} "
+            f"launches, found {n_required}."
         )
     if n_left == 0 or (n_left < launched and not score.partial):
         raise SettingsError(
-            f"must_exclude leaves {n_left} candidates and {score.name} launches {launched}"
+            f"must_exclude leaves {n_left} candidates and {score.name} launches {launched}."
         )
-    if not np.isfinite(rules.budget):
+    if not rules.has_budget:
         return
     spare = np.sort(rules.cost[~rules.excluded & ~rules.required])
     size = launched if not score.partial else max(n_required, 1)
@@ -170,7 +206,7 @@ def check_rules(rules: Rules, score: Score, names: tuple[str, ...]) -> None:
         which = "those that must be included" if n_required else "the cheapest that may go live"
         many = f"the cheapest {size} that may go live" if not score.partial else which
         raise SettingsError(
-            f"no launch is within the budget of {rules.budget:g}: {many} cost {cheapest:g}"
+            f"no launch is within the budget of {rules.budget:g}: {many} cost {cheapest:g}."
         )
 
 
@@ -182,7 +218,7 @@ def keep_admissible(
     Raises
     ------
     SettingsError
-        If one of them is required.
+        One of them is required, or none is left.
     """
     admissible = score.admissible(values)
     if admissible is None:
@@ -190,10 +226,10 @@ def keep_admissible(
     clash = rules.required & ~admissible
     if clash.any():
         name = names[int(np.argmax(clash))]
-        raise SettingsError(f"must_include names {name!r}, which {score.name} does not allow")
+        raise SettingsError(f"must_include names {name!r}, which {score.name} does not allow.")
     kept = rules._replace(excluded=rules.excluded | ~admissible)
     if kept.excluded.all():
-        raise SettingsError(f"must_exclude leaves no policy that {score.name} lets go live")
+        raise SettingsError(f"must_exclude leaves no policy that {score.name} lets go live.")
     return kept
 
 
@@ -206,7 +242,7 @@ def check_choice(
     must_include: Collection[str] = (),
     must_exclude: Collection[str] = (),
 ) -> tuple[Score, Rules]:
-    """Hold a score and the rules of a launch against the candidates' names, before any draws.
+    """Check a score and the rules of a launch against the candidates' names, before any draws.
 
     Returns
     -------
@@ -216,7 +252,7 @@ def check_choice(
     Raises
     ------
     ScoreError, SettingsError
-        If the score does not fit the candidates, or no launch can meet the rules.
+        The score does not fit the candidates, or no launch can meet the rules.
     """
     score.check(len(names))
     rules = read_rules(
@@ -230,65 +266,17 @@ def check_choice(
     return score.bind(names), rules
 
 
-def fill(order: Int[np.ndarray, " N"], rules: Rules, size: int) -> tuple[int, ...] | None:
-    """Take `size` policies that may be launched together, the earlier in an order the sooner.
-
-    Parameters
-    ----------
-    order : Int[ndarray, "N"]
-        All policies.
-    rules : Rules
-        Which sets are allowed.
-    size : int
-        How many to take.
-
-    Returns
-    -------
-    tuple of int or None
-        In the given order; None if no such set is allowed.
-    """
-    taken = set(np.flatnonzero(rules.required).tolist())
-    if len(taken) > size:
-        return None
-    spent = float(rules.cost[sorted(taken)].sum())
-    open_ones = [int(i) for i in order if i not in taken and not rules.excluded[i]]
-    for place, i in enumerate(open_ones):
-        missing = size - len(taken) - 1
-        if missing < 0:
-            break
-        rest = np.sort(rules.cost[open_ones[place + 1 :]])[:missing]
-        if len(rest) == missing and spent + rules.cost[i] + rest.sum() <= rules.limit:
-            taken.add(i)
-            spent += float(rules.cost[i])
-    if len(taken) < size or spent > rules.limit:
-        return None
-    return tuple(int(i) for i in order if i in taken)
+def _named(names: tuple[str, ...], wanted: object, setting: str) -> Bool[np.ndarray, " N"]:
+    if isinstance(wanted, str) or not isinstance(wanted, Iterable):
+        raise SettingsError(f"{setting}: expected a list of names, found {wanted!r}.")
+    chosen = tuple(wanted)
+    _check_known(names, chosen, setting)
+    return np.array([name in chosen for name in names], bool)
 
 
-def _named(names: tuple[str, ...], wanted: object, what: str) -> Bool[np.ndarray, " N"]:
-    if isinstance(wanted, str):
-        raise SettingsError(f"{what} must be a list of names, got the string {wanted!r}")
-    if not isinstance(wanted, Iterable):
-        raise SettingsError(f"{what} must be a list of names, got {wanted!r}")
-    listed = tuple(wanted)
-    for name in listed:
-        if name not in names:
-            raise SettingsError(
-                f"{what} names {name!r}, which is not in the belief: it has {_shown(names)}"
-            )
-    return np.array([name in listed for name in names], bool)
-
-
-def _shown(names: tuple[str, ...]) -> str:
-    return ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
-
-
-def _amount(value: object, what: str) -> float:
-    if value is None:
-        raise SettingsError(f"{what} is missing: give one for every candidate, 0 if it is free")
-    if isinstance(value, bool) or not isinstance(value, int | float | np.number):
-        raise SettingsError(f"{what} must be a number, got {value!r}")
-    amount = float(value)
-    if not (np.isfinite(amount) and amount >= 0.0):
-        raise SettingsError(f"{what} must be finite and not negative, got {amount}")
-    return amount
+def _check_known(names: tuple[str, ...], given: Iterable[object], setting: str) -> None:
+    unknown = [name for name in given if name not in names]
+    if unknown:
+        raise SettingsError(
+            f"{setting}: expected names of the belief, {listed(names)}, found {unknown[0]!r}."
+        )

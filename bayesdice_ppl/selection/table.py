@@ -5,12 +5,13 @@ one candidate at a time cannot know: the probabilities of being the best and amo
 k, and the expected rank, all from joint draws with ties shared out.
 """
 
+from html import escape
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bayesdice_ppl import ties
-from bayesdice_ppl.selection.reading import Draws
+from bayesdice_ppl.belief import ValueDraws
+from bayesdice_ppl.scores import ties
 
 if TYPE_CHECKING:
     import polars as pl
@@ -18,12 +19,12 @@ if TYPE_CHECKING:
 _SAMPLE_DIMS = ["chain", "draw"]
 
 
-def summary_table(draws: Draws, order: list[int], k: int, n_launched: int) -> "pl.DataFrame":
+def summary_table(draws: ValueDraws, order: list[int], k: int, n_launched: int) -> "pl.DataFrame":
     """Summarize each candidate's value and place.
 
     Parameters
     ----------
-    draws : Draws
+    draws : ValueDraws
         Draws of N policy values.
     order : list of int
         All policies, best first: the order of the rows.
@@ -119,8 +120,6 @@ def as_text(table: "pl.DataFrame") -> str:
 
 def as_html(table: "pl.DataFrame") -> str:
     """Lay the table out as HTML, with names escaped."""
-    from html import escape
-
     headings, rows = formatted(table)
     head = "".join(f"<th>{escape(heading)}</th>" for heading in headings)
     body = "".join(

@@ -1,8 +1,8 @@
-"""From worlds to logs and to the truth that beliefs about those logs are judged by.
+"""Simulate logs in a world, and compute the true values and ratios there.
 
-`simulate` plays a policy in a world and returns its logs; `true_value` and `true_ratio` compute
-what a belief estimates from the logs alone: exactly, from the world's own table, or by playing on
-where it has none.
+`simulate` plays a policy in a world and returns its logs. `true_value` and `true_ratio` give what a
+belief estimates from the logs: exactly from the world's table, or by simulation where there is no
+table.
 """
 
 from typing import TYPE_CHECKING
@@ -30,7 +30,7 @@ __all__ = [
     "true_value",
 ]
 
-# Lazy, so that the exact values can be had without JAX, and this package without Gymnasium.
+# Lazy, so that exact values need no JAX, and this package needs no Gymnasium.
 __getattr__, __dir__, _ = lazy_loader.attach(
     __name__,
     submod_attrs={

@@ -1,7 +1,7 @@
 """Logs of a policy at work in a world.
 
-Tabular worlds are sampled in JAX (see `sampling`); rewards, successors and propensities are then
-looked up in float64, so that the logs hold the table's own numbers and not their float32 images.
+Tabular worlds are sampled in JAX (see `sampling`). Rewards, next states and propensities are then
+read from the table in float64, so that the logs hold its exact numbers.
 Other worlds are played in many copies at once (see `vectorized`).
 """
 
@@ -12,13 +12,14 @@ from typing import Any
 import jax
 import numpy as np
 
+from bayesdice_ppl.checks import whole
 from bayesdice_ppl.envs.tabular import TabularEnv, find_tabular
 from bayesdice_ppl.errors import SettingsError
 from bayesdice_ppl.keys import check_key
 from bayesdice_ppl.logs import Logs
 from bayesdice_ppl.simulation.sampling import sample_transitions
 from bayesdice_ppl.simulation.tables import policy_table
-from bayesdice_ppl.simulation.vectorized import Episodes, play
+from bayesdice_ppl.simulation.vectorized import PlayedEpisodes, play
 
 SPACES = ("observation_space", "action_space")
 STEP_BYTES, MOST_BYTES = 160, 16 * 2**30
@@ -61,28 +62,22 @@ def simulate(env: Any, policy: Any, n_episodes: int, max_steps: int, *, rng_key:
     SettingsError
         If a number is below 1, there is one step in all, or `rng_key` is not one JAX key.
     """
-    for name, number in (("n_episodes", n_episodes), ("max_steps", max_steps)):
-        if not isinstance(number, int | np.integer) or number < 1:
-            raise SettingsError(f"{name}: expected an integer of at least 1, got {number!r}")
+    n_episodes, max_steps = whole("n_episodes", n_episodes), whole("max_steps", max_steps)
     if n_episodes * max_steps < 2:
-        raise SettingsError(
-            "n_episodes, max_steps: one step in all is no log, from which a spread could be "
-            "learned; ask for two or more"
-        )
+        raise SettingsError("n_episodes, max_steps: expected two steps in all or more, found one.")
     check_key(rng_key)
     world = find_tabular(env)
-    # What a step takes while the log is made, in bytes: its table's columns, several times over.
+    # Bytes that a step takes while the log is made.
     vector = 0 if world is not None else sum(_width(env, name) for name in SPACES)
-    needed = int(n_episodes) * int(max_steps) * (STEP_BYTES + 24 * vector)
+    needed = n_episodes * max_steps * (STEP_BYTES + 24 * vector)
     if needed > MOST_BYTES:
         raise SettingsError(
-            f"n_episodes, max_steps: {n_episodes:,} x {max_steps:,} steps would take about "
-            f"{needed / 2**30:,.0f} GiB of memory, past the {MOST_BYTES >> 30} that are allowed; "
-            "ask for fewer"
+            f"n_episodes, max_steps: expected a log of at most {MOST_BYTES >> 30} GiB of memory, "
+            f"found {n_episodes:,} x {max_steps:,} steps of about {needed / 2**30:,.0f} GiB."
         )
     if world is not None:
-        return _sampled(world, policy, int(n_episodes), int(max_steps), rng_key)
-    return _logged(list(play(env, policy, int(n_episodes), int(max_steps), rng_key)), env)
+        return _sampled(world, policy, n_episodes, max_steps, rng_key)
+    return _logged(list(play(env, policy, n_episodes, max_steps, rng_key)), env)
 
 
 def _width(env: Any, name: str) -> int:
@@ -152,14 +147,14 @@ def _codes(seen: np.ndarray) -> np.ndarray:
     return np.cumsum(seen) - 1
 
 
-def _logged(batches: list[Episodes], env: Any) -> Logs:
+def _logged(batches: list[PlayedEpisodes], env: Any) -> Logs:
     lengths = np.concatenate([batch.logged.sum(axis=1) for batch in batches])
     fields = {
         name: np.concatenate([getattr(batch, name)[batch.logged] for batch in batches])
         for name in ("action", "reward", "terminated", "propensity")
     }
     before = np.concatenate([batch.observation[:, :-1][batch.logged] for batch in batches])
-    # What was seen last of each episode follows all rows; elsewhere the next row is the successor.
+    # The last observation of each episode comes after all rows; elsewhere the next row is next.
     after = np.concatenate(
         [
             batch.observation[np.arange(len(batch.logged)), batch.logged.sum(axis=1)]

@@ -97,7 +97,7 @@ def sample_transitions(
         _, steps = jax.lax.scan(step, (first, jnp.asarray(True)), step_draws)
         return steps
 
-    # All draws at once, so that the scan has nothing to do but look up. Episodes come last: each
+    # All draws at once, so that the scan only looks up. Episodes come last: each
     # step of the scan, batched over them, then reads contiguous memory.
     start_key, step_key = jax.random.split(rng_key)
     start_draws = jax.random.uniform(start_key, (n_episodes,))

@@ -1,4 +1,4 @@
-"""True values that took long to simulate and therefore ship with the library.
+"""True values that take long to simulate and therefore ship with the library.
 
 Each line of a table holds one policy's value with its standard error; the table's README says how
 it was made.
@@ -44,7 +44,7 @@ def stored_value(world: str, alpha: float, gamma: float) -> TrueValue | None:
     True
     """
     if world not in STORED:
-        raise SettingsError(f"world: values are stored of {', '.join(STORED)}, got {world!r}")
+        raise SettingsError(f"world: expected one of {', '.join(STORED)}, found {world!r}.")
     return _table(world).get((alpha, gamma))
 
 

@@ -1,7 +1,7 @@
-"""Bring a policy onto the states and actions of a tabular world.
+"""Write a policy as a table over the states and actions of a tabular world.
 
-A world numbers its states and actions; a policy may label rows and columns in another order, or
-leave out states that are never reached. A state that can be reached and has no row is refused.
+A world numbers its states and actions. A policy may label rows and columns in another order, or
+leave out states that are never reached. A reachable state without a row is refused.
 """
 
 from typing import Any
@@ -108,15 +108,15 @@ def policy_table(env: TabularEnv, policy: Any) -> Float[np.ndarray, "S A"]:
     if table.shape != (n_states, n_actions):
         raise PoliciesError(
             f"policy: expected probabilities of shape ({n_states}, {n_actions}), states by "
-            f"actions of this world, got {table.shape}"
+            f"actions of this world, found {table.shape}."
         )
     sums = table.sum(axis=1)
     wrong = ~(np.all(table >= 0, axis=1) & (np.abs(sums - 1.0) <= TOLERANCE))
     if np.any(wrong):
         state = int(np.argmax(wrong))
         raise PoliciesError(
-            f"policy, state {state}: expected nonnegative probabilities that sum to 1, got "
-            f"{table[state]}"
+            f"policy, state {state}: expected nonnegative probabilities that sum to 1, found "
+            f"{table[state]}."
         )
     return table
 
@@ -138,7 +138,7 @@ def _check_labels(kind: str, labels: Shaped[np.ndarray, " k"], count: int) -> No
         if not isinstance(label, int) or not 0 <= label < count:
             raise PoliciesError(
                 f"policy: {kind} {label!r} is not one of this world's, which are the integers "
-                f"0 to {count - 1}"
+                f"0 to {count - 1}."
             )
 
 
@@ -157,7 +157,7 @@ def _from_labels(env: TabularEnv, policy: TabularPolicy) -> Float[np.ndarray, "S
         if np.any(missing & visited):
             raise PoliciesError(
                 f"policy: no row for state {int(np.argmax(missing & visited))}, which can be "
-                "reached in this world"
+                "reached in this world."
             )
         table[missing] = 1.0 / n_actions
     return table

@@ -1,7 +1,7 @@
-"""What a policy is truly worth, with how sure that is.
+"""The true value of a policy, with its standard error.
 
-A true value is a plain number that also knows its standard error: nought where it was computed
-from a table, and what is left of chance where it was simulated.
+The standard error is 0 where the value was computed from a table, and that of the simulation where
+it was simulated.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import final
 
 @final
 class TrueValue(float):
-    """A value with the standard error of its computation; in all else a float.
+    """A float with a standard error.
 
     Parameters
     ----------
@@ -20,8 +20,8 @@ class TrueValue(float):
     standard_error
         Standard error of the simulation, in the same units; 0 where the value is exact.
     left_out
-        Share of the discounted steps that lie beyond the simulated horizon, and were taken to be
-        like those within; 0 where the value is exact.
+        Share of the discounted steps beyond the simulated horizon, which were taken to be like
+        those within; 0 where the value is exact.
     exact
         Whether it was computed and not simulated. A simulation in which nothing varied has a
         standard error of 0 too, and is not exact.
@@ -39,7 +39,7 @@ class TrueValue(float):
         *,
         exact: bool = False,
     ) -> TrueValue:
-        """Make the number, with what is known about it."""
+        """Make the number with its standard error."""
         made = super().__new__(cls, value)
         made.standard_error = float(standard_error)
         made.left_out = float(left_out)
@@ -47,7 +47,7 @@ class TrueValue(float):
         return made
 
     def __str__(self) -> str:
-        # Files and messages get the number alone.
+        # Files and messages show the number alone.
         return repr(float(self))
 
     def __repr__(self) -> str:

@@ -1,9 +1,8 @@
 """True values and ratios of policies: in tabular worlds exactly, by one linear solve.
 
-Every quantity here derives from the occupancy: the share of time that a policy spends in each
-state, discounted from the start, or in the long run at gamma = 1. These are what beliefs fitted
-to simulated logs are judged by, so they are computed in float64 from the world's own table, and
-by simulation only where a world has none.
+Everything here derives from the occupancy: the share of time that a policy spends in each state,
+discounted from the start, or in the long run at gamma = 1. It is computed in float64 from the
+world's table. A world without a table is simulated.
 """
 
 from __future__ import annotations
@@ -16,7 +15,8 @@ from scipy.sparse import csr_array, eye_array
 from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import spsolve
 
-from bayesdice_ppl.envs.tabular import as_tabular, find_tabular, is_number
+from bayesdice_ppl.checks import discount, whole
+from bayesdice_ppl.envs.tabular import as_tabular, find_tabular
 from bayesdice_ppl.errors import EnvironmentSpecError, SettingsError
 from bayesdice_ppl.simulation.tables import policy_moves, policy_table, reachable
 from bayesdice_ppl.simulation.true_values import TrueValue
@@ -24,7 +24,7 @@ from bayesdice_ppl.simulation.true_values import TrueValue
 if TYPE_CHECKING:
     import jax
 
-# Below this many states a dense solve is as fast and has no fill-in to fear.
+# Up to this many states a dense solve is as fast as a sparse one.
 DENSE_STATES = 1000
 
 
@@ -74,15 +74,15 @@ def true_value(
     SettingsError
         If a number is out of its range, or a world without a table is given no key.
     """
-    _check_gamma(gamma)
+    discount(gamma)
     world = find_tabular(env)
     if world is None:
         if rng_key is None:
             raise SettingsError(
-                f"rng_key: {env} has no table, so its value is simulated; pass a JAX key, such as "
-                "jax.random.key(1)"
+                f"rng_key: expected a JAX key, such as jax.random.key(1), since {env} has no table "
+                "and its value is simulated; found None."
             )
-        # Brings in JAX, which exact values do without.
+        # This imports JAX, which exact values do not need.
         from bayesdice_ppl.simulation.monte_carlo import simulated_value
 
         return simulated_value(
@@ -136,7 +136,7 @@ def true_ratio(
     target, logging = policy_table(world, policy), policy_table(world, behavior)
     if np.any(outcomes.terminated & (outcomes.probability > 0)):
         raise EnvironmentSpecError(
-            "true_ratio: this world terminates; wrap it in bayesdice_ppl.envs.Restart"
+            "true_ratio: this world terminates. Wrap it in bayesdice_ppl.envs.Restart."
         )
     wanted = occupancy(policy_moves(outcomes, target), start, gamma)[:, None] * target
     logging_moves = policy_moves(outcomes, logging)
@@ -177,16 +177,11 @@ def occupancy(
     SettingsError
         If gamma is outside [0, 1].
     """
-    _check_gamma(gamma)
+    discount(gamma)
     if gamma == 1:
         return _stationary(moves, initial_distribution)
     system = eye_array(len(initial_distribution)) - gamma * moves.T
     return _solve(system, (1.0 - gamma) * initial_distribution)
-
-
-def _check_gamma(gamma: float) -> None:
-    if not is_number(gamma) or not 0 <= gamma <= 1:
-        raise SettingsError(f"gamma: expected a discount in [0, 1], got {gamma!r}")
 
 
 def _stationary(
@@ -196,8 +191,8 @@ def _stationary(
     within = moves[visited][:, visited]
     if np.any(within.sum(axis=1) < 1.0 - 1e-6):
         raise EnvironmentSpecError(
-            "gamma = 1: this world terminates, so it has no average reward; wrap it in "
-            "bayesdice_ppl.envs.Restart, or use gamma < 1"
+            "gamma = 1: this world terminates, so that it has no average reward. Wrap it in "
+            "bayesdice_ppl.envs.Restart, or use gamma < 1."
         )
     n_classes, label = connected_components(within, directed=True, connection="strong")
     edges = within.tocoo()
@@ -208,7 +203,7 @@ def _stationary(
         raise EnvironmentSpecError(
             f"gamma = 1: the average reward is not unique under this policy: {closed.size} "
             f"classes of states are never left once entered (for example those of states "
-            f"{examples[0]} and {examples[1]}); use gamma < 1, or a policy that mixes them"
+            f"{examples[0]} and {examples[1]}). Use gamma < 1, or a policy that mixes them."
         )
     # On its one closed class the chain is irreducible, so d = d P has one solution up to scale.
     # The equations are dependent: the last is replaced by sum(d) = 1.
@@ -226,8 +221,7 @@ def _stationary(
 def _average_of_first(
     moves: csr_array, initial_distribution: Float[np.ndarray, " S"], horizon: int
 ) -> Float[np.ndarray, " S"]:
-    if not isinstance(horizon, int | np.integer) or horizon < 1:
-        raise SettingsError(f"horizon: expected at least 1 step, got {horizon!r}")
+    horizon = whole("horizon", horizon)
     now = initial_distribution
     total = now.copy()
     backwards = moves.T.tocsr()

@@ -1,7 +1,7 @@
-"""Playing worlds that have no table: many copies side by side, through vectorised Gymnasium.
+"""Play worlds without a table: many copies at once, through Gymnasium's vector environments.
 
-A policy is asked once a step for the actions of all copies. Copies are seeded from one JAX key, so
-that the same key plays the same episodes whatever was played before.
+At each step the policy gives the actions of all copies at once. The copies are seeded from one JAX
+key, so that the same key plays the same episodes whatever was played before.
 """
 
 from __future__ import annotations
@@ -26,14 +26,13 @@ from bayesdice_ppl.policies.tabular import TOLERANCE, number_table
 from bayesdice_ppl.simulation.tables import action_columns
 
 COPIES = 128
-"""Copies that are played side by side; more of them share the cost of asking the policy."""
-
+"""Copies that are played at once; more copies share the cost of the policy."""
 
 LARGE_TABLE = 100_000
 """Bytes from which an array of an environment is shared among its copies."""
 
 
-class Episodes(NamedTuple):
+class PlayedEpisodes(NamedTuple):
     """Played episodes, E of them, T steps each.
 
     Attributes
@@ -61,7 +60,7 @@ class Episodes(NamedTuple):
 
 def play(
     env: Any, policy: Any, n_episodes: int, max_steps: int, rng_key: jax.Array
-) -> Iterator[Episodes]:
+) -> Iterator[PlayedEpisodes]:
     """Play a policy for many episodes, batch by batch.
 
     Parameters
@@ -78,7 +77,7 @@ def play(
 
     Yields
     ------
-    Episodes
+    PlayedEpisodes
         Up to 128 at a time, in all `n_episodes`.
 
     Raises
@@ -90,7 +89,7 @@ def play(
     """
     if not isinstance(env, gymnasium.Env):
         raise EnvironmentSpecError(
-            f"env: expected a tabular world or a Gymnasium environment, got {type(env).__name__}"
+            f"env: expected a tabular world or a Gymnasium environment, found {type(env).__name__}."
         )
     world = through_transparent(env)
     check_spaces(world)
@@ -103,7 +102,7 @@ def play(
         for batch, first in enumerate(range(0, n_episodes, n_copies)):
             episodes = _play_batch(copies, choose, max_steps, jax.random.fold_in(rng_key, batch))
             kept = min(n_copies, n_episodes - first)
-            yield Episodes(*(field[:kept] for field in episodes))
+            yield PlayedEpisodes(*(field[:kept] for field in episodes))
     finally:
         copies.close()
 
@@ -120,15 +119,15 @@ def _copy(world: Any) -> Any:
         return deepcopy(world, shared)
     except (TypeError, ValueError, AttributeError, RuntimeError) as cause:
         raise EnvironmentSpecError(
-            f"env: {world} could not be copied, as playing it needs ({cause}); give one that "
-            "draws no picture and holds no open resource"
+            f"env: {world} could not be copied, which playing it needs: {cause}. Give one that "
+            "renders nothing and holds no open resource."
         ) from cause
 
 
 def _tables(layer: Any) -> dict[int, Any]:
     """What deepcopy is to take as copied already: arrays of the layer, and tuples of them."""
     if not isinstance(layer, TableEnv | Restart):
-        # Of a stranger's arrays nobody knows whether they change as it is played.
+        # The arrays of other environments may change as they are played.
         return {}
     parts = [
         part
@@ -156,8 +155,8 @@ def check_spaces(env: Any) -> None:
         vector = isinstance(space, gymnasium.spaces.Box) and len(space.shape) == 1
         if not (counted or vector):
             raise EnvironmentSpecError(
-                f"{name}_space: expected Discrete (from 0) or a Box of one axis, got {space}; "
-                "Gymnasium's wrappers (FlattenObservation, say) can turn it into one"
+                f"{name}_space: expected Discrete (from 0) or a Box of one axis, found {space}. "
+                "Use one of Gymnasium's wrappers, such as FlattenObservation."
             )
 
 
@@ -211,8 +210,8 @@ def _vector_chooser(policy: ContinuousPolicy, size: int) -> _Chooser:
         if not np.all(np.isfinite(density) & (density > 0.0)):
             worst = int(np.argmin(np.isfinite(density) & (density > 0.0)))
             raise PoliciesError(
-                f"policy: log_prob(obs, action) is {log_density[worst]:g} at an action of its own; "
-                "no positive, finite density can be logged for it."
+                "policy: log_prob(obs, action): expected a positive, finite density at actions of "
+                f"the policy, found the log density {log_density[worst]:g}."
             )
         return action[0], density
 
@@ -241,10 +240,10 @@ def _discrete_chooser(policy: Policy, n_actions: int) -> _Chooser:
             worst = int(np.argmax(np.abs(totals - 1) + (probability < 0).any(axis=1)))
             raise PoliciesError(
                 f"policy, observation {obs[worst]}: expected nonnegative probabilities that sum to "
-                f"1, got {probability[worst]}."
+                f"1, found {probability[worst]}."
             )
         limits = np.cumsum(probability, axis=1)
-        # Scaled by the total, so that rounding never picks what lies past the last action.
+        # Scaled by the total, so that rounding never picks an action past the last.
         draw = rng.random((len(obs), 1)) * limits[:, -1:]
         action = np.sum(limits <= draw, axis=1)
         return action, probability[np.arange(len(obs)), action]
@@ -254,11 +253,11 @@ def _discrete_chooser(policy: Policy, n_actions: int) -> _Chooser:
 
 def _play_batch(
     copies: SyncVectorEnv, choose: _Chooser, max_steps: int, key: jax.Array
-) -> Episodes:
+) -> PlayedEpisodes:
     seeds = seed_sequence(key)
     for_worlds, for_actions = seeds.spawn(2)
     n_copies = copies.num_envs
-    # A seed a copy, as seeds in a row make neighbouring generators of some kinds alike.
+    # One seed for each copy: consecutive seeds make some kinds of generators alike.
     given = for_worlds.generate_state(n_copies).tolist()
     obs, _ = copies.reset(seed=given)
     rng = np.random.default_rng(for_actions)
@@ -281,7 +280,7 @@ def _play_batch(
         alive = alive & ~(terminated | truncated)
         if not alive.any():
             break
-    return Episodes(
+    return PlayedEpisodes(
         *(
             np.stack(field, axis=1)
             for field in (observations, actions, rewards, ends, cuts, densities, logged)
@@ -291,4 +290,4 @@ def _play_batch(
 
 def _check_finite(values: np.ndarray, what: str, step: int) -> None:
     if not np.isfinite(values).all():
-        raise EnvironmentSpecError(f"env: it gave a {what} that is not finite, at step {step}")
+        raise EnvironmentSpecError(f"env: it gave a {what} that is not finite, at step {step}.")

@@ -1,8 +1,4 @@
-"""Worlds by name, with a logging policy and candidates: what the command line simulates.
-
-A world here is the whole setting of an experiment: the environment, the policy that writes the
-logs, the candidates to choose from, and the discount at which the choice is usually posed.
-"""
+"""Worlds by name: an environment, a logging policy, candidates, and the usual discount."""
 
 from __future__ import annotations
 
@@ -21,7 +17,7 @@ CANDIDATES = (0.75, 0.8, 0.85, 0.9, 0.95)
 """Alphas of the paper's five candidates (Yang et al., appendix C.1)."""
 
 SIMULATED_EPISODES = 200
-"""Episodes behind a value that `known_values` has to simulate."""
+"""Episodes of each value that `known_values` simulates."""
 
 
 class World(NamedTuple):
@@ -86,22 +82,24 @@ def make_world(
         If an option's value or an alpha is out of its range.
     """
     if not isinstance(name, str) or name not in _BUILDERS:
-        raise SettingsError(f"world: expected one of {', '.join(sorted(_BUILDERS))}, got {name!r}")
+        raise SettingsError(
+            f"world: expected one of {', '.join(sorted(_BUILDERS))}, found {name!r}."
+        )
     build, allowed = _BUILDERS[name]
     unknown = sorted(set(options) - set(allowed))
     if unknown:
         raise SettingsError(
-            f"world {name!r} has no option {unknown[0]!r}; its options are "
-            f"{', '.join(allowed) or 'none'}"
+            f"world {name!r}: it has no option {unknown[0]!r}; its options are "
+            f"{', '.join(allowed) or 'none'}."
         )
     try:
         places = [float(one) for one in candidates]
     except (TypeError, ValueError) as cause:
         raise SettingsError(
-            f"candidates: expected a list of alphas in [0, 1], got {candidates!r}"
+            f"candidates: expected a list of alphas in [0, 1], found {candidates!r}."
         ) from cause
     if not places or len(set(places)) != len(places):
-        raise SettingsError(f"candidates: expected one or more different alphas, got {places}")
+        raise SettingsError(f"candidates: expected one or more different alphas, found {places}.")
     env, policy_at, gamma_hint = build(options)
     targets = Policies({_policy_name(one): policy_at(one) for one in places})
     return World(env, policy_at(alpha), targets, gamma_hint, name, (alpha, *places))
@@ -144,7 +142,7 @@ def known_values(world: World, *, rng_key: jax.Array) -> dict[str, TrueValue]:
 
 
 def _policy_name(alpha: float) -> str:
-    # Two digits for the usual round alphas, so that names line up; as many as needed otherwise.
+    # Two digits for round alphas, so that names line up; as many as needed otherwise.
     return f"alpha_{alpha:.2f}" if round(alpha, 2) == alpha else f"alpha_{alpha}"
 
 

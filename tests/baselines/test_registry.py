@@ -9,8 +9,8 @@ import polars as pl
 import pytest
 
 import bayesdice_ppl as bd
-from bayesdice_ppl.baselines.entries import METHODS
-from bayesdice_ppl.baselines.registry import every_name
+from bayesdice_ppl.baselines.interface import Estimator
+from bayesdice_ppl.baselines.registry import METHODS, every_name
 from bayesdice_ppl.errors import BayesDiceError, LogsError, PoliciesError, SettingsError
 
 KEY = jax.random.key(5)
@@ -84,13 +84,9 @@ def test_settings_reach_the_method():
 
 def test_every_maker_that_is_public_has_a_name():
     makers = {entry.maker for entry in METHODS.values()}
-    answers = {"Baseline", "bayes_optimal_ranking", "catalog", "estimate_all", "make"}
-    public = {
-        getattr(bd.baselines, name)
-        for name in bd.baselines.__all__
-        if name not in answers and not name.endswith("_interval")
-    }
-    assert {thing for thing in public if inspect.isfunction(thing)} <= makers
+    public = {getattr(bd.baselines, name) for name in bd.baselines.__all__}
+    estimators = {each for each in public if inspect.isclass(each) and issubclass(each, Estimator)}
+    assert estimators == makers
 
 
 @pytest.mark.parametrize(
@@ -99,41 +95,53 @@ def test_every_maker_that_is_public_has_a_name():
         ("wpis", {}, ["unknown method 'wpis'", "wpdis", "bayesdice methods", "catalog()"]),
         ("importance_sampling", {}, ["did you mean is, pdis, wis, wpdis"]),
         ("fitted_q_linear", {}, ["fqe, fqe_mlp"]),
-        ("zzzz", {}, ["unknown method 'zzzz'. bayesdice methods"]),
+        ("zzzz", {}, ["unknown method 'zzzz'. Both bayesdice methods"]),
         ("bayes_dice", {}, ["did you mean bayesdice"]),
-        ("bayesdice", {}, ["no baseline", "bayesdice_ppl.fit"]),
+        ("bayesdice", {}, ["no baseline", "Use bayesdice_ppl.fit"]),
         ("wis:boot", {}, ["wis has no option 'boot'", "wis:bca"]),
         ("lstdq:bca", {}, ["lstdq has no option 'bca'", "takes none"]),
         ("mis:fitted", {}, ["mis has no option 'fitted'"]),
-        ("wis:bca:student", {}, ["two options say what interval is"]),
+        ("wis:bca:student", {}, ["two options of wis:bca:student decide interval"]),
         ("lstdq", {"rige": 1.0}, ["no setting 'rige'", "did you mean ridge", "renormalize"]),
         ("coin_dice", {"zzz": 1.0}, ["no setting 'zzz'. It has divergence, ridge"]),
-        ("pdis", {"kind": "trajectory"}, ["kind is part of a method's name", "is, pdis"]),
-        ("pdis", {"interval": "bca"}, ["interval is part of a method's name", ":bca"]),
+        ("pdis", {"kind": "trajectory"}, ["kind: is part of the method's name", "is, pdis"]),
+        ("pdis", {"interval": "bca"}, ["interval: is part of the method's name", ":bca"]),
         ("lstdq", {"ridge": -1.0}, ["ridge", "at least 0"]),
         ("lstdq_bootstrap", {"resamples": 9}, ["no setting 'resamples'; did you mean draws?"]),
         ("wis:bca", {"draws": 9}, ["no setting 'draws'; did you mean resamples?"]),
-        ("is:student", {"resamples": 500}, ["is:student: resamples has no effect", "; is:bca has"]),
-        ("dr:fitted", {"resamples": 500}, ["; dr:bca:fitted has a use for it"]),
-        ("mis", {"max_weight": 2.0}, ["; mis:bernstein, mis:hoeffding have a use for it"]),
+        (
+            "is:student",
+            {"resamples": 500},
+            ["resamples: has no effect on is:student; is:bca uses it"],
+        ),
+        ("dr:fitted", {"resamples": 500}, ["; dr:bca:fitted uses it"]),
+        ("mis", {"max_weight": 2.0}, ["; mis:bernstein, mis:hoeffding use it"]),
         ("wis", {"resamples": 2000}, ["no effect"]),
-        ("fqe", {"width": 8}, ["fqe: width has no effect on it; fqe_mlp has"]),
-        ("fqe_mlp", {"ridge": 1.0}, ["fqe_mlp: ridge has no effect on it; fqe has"]),
-        ("mwl", {"n_inducing": 8}, ["mwl_kernel has a use for it"]),
-        ("mwl_kernel", {"renormalize": True}, ["; mwl has a use for it"]),
+        ("fqe", {"width": 8}, ["width: has no effect on fqe; fqe_mlp uses it"]),
+        ("fqe_mlp", {"ridge": 1.0}, ["ridge: has no effect on fqe_mlp; fqe uses it"]),
+        ("mwl", {"n_inducing": 8}, ["mwl_kernel uses it"]),
+        ("mwl_kernel", {"renormalize": True}, ["; mwl uses it"]),
         ("dr", {"max_weight": 2.0}, ["dr has no setting 'max_weight'. It has cross_fit, ridge"]),
         (
             "wis:hoeffding",
             {"reward_range": (0.0, 1.0)},
-            ["reward_range has an effect only with max_weight, and max_weight is None"],
+            ["reward_range: wis:hoeffding uses it only with max_weight, found max_weight=None"],
         ),
-        ("dirichlet", {"reward_values": (0.0, 1.0)}, ["only with reward=beta", "is 'outcome'"]),
-        ("gen_dice", {"normalization": False, "normalization_slack": 2.0}, ["is False"]),
+        (
+            "dirichlet",
+            {"reward_values": (0.0, 1.0)},
+            ["only with reward=beta, found reward="],
+        ),
+        (
+            "gen_dice",
+            {"normalization": False, "normalization_slack": 2.0},
+            ["found normalization=False"],
+        ),
         ("mql", {"normalization_slack": 2.0}, ["only with normalization=True"]),
         (
             "lstdq",
             {"renormalize": True, "features": bd.features.one_hot()},
-            ["renormalize has an effect only with features=None"],
+            ["renormalize: lstdq uses it only with features=None"],
         ),
         (7, {}, ["expected a name", "7"]),
     ],
@@ -200,7 +208,7 @@ def test_orders_are_those_of_sorting_by_hand(worlds):
             order.append(best)
             del left[best]
         assert found.order(by) == order
-    with pytest.raises(SettingsError, match="expected one of value, lower, upper"):
+    with pytest.raises(SettingsError, match="expected one of 'value', 'lower', 'upper'"):
         found.order("sd")
 
 
@@ -307,7 +315,7 @@ def test_what_is_not_finite_is_refused(plain):
             return bd.baselines.Estimate(float("nan"))
 
     logs = plain.bandit([(0, 1.0), (1, 0.0)])
-    with pytest.raises(LogsError, match="policy 'a': broken gives nan"):
+    with pytest.raises(LogsError, match="'a': expected a finite number from broken, found nan"):
         bd.baselines.estimate_all(Broken(), logs, {"a": bd.TabularPolicy([[0.5, 0.5]])}, gamma=0.0)
 
 

@@ -1,12 +1,11 @@
-"""Rows that methods share: made once for each question, the same as made anew, and forgotten."""
+"""Rows that methods share: made once for each query, and the same as made anew."""
 
 import jax
-import polars as pl
 import pytest
 
 import bayesdice_ppl as bd
-from bayesdice_ppl.baselines import coin_dice, dual_dice, lstdq, marginalized, rows
-from bayesdice_ppl.baselines.rows import keep_rows
+from bayesdice_ppl.baselines import coin_dice, dual_dice, interface, lstdq, marginalized
+from bayesdice_ppl.baselines.interface import Query
 from tests.linear_world import GAMMA, POLICIES, chain_log
 
 METHODS = (lstdq(), dual_dice(), marginalized(interval="student"), coin_dice())
@@ -16,61 +15,41 @@ METHODS = (lstdq(), dual_dice(), marginalized(interval="student"), coin_dice())
 def made(monkeypatch):
     """Count how often features are gathered."""
     calls = []
-    original = rows._feature_rows
+    original = interface.feature_rows
 
-    def counted(*args):
+    def counted(*args, **settings):
         calls.append(args)
-        return original(*args)
+        return original(*args, **settings)
 
-    monkeypatch.setattr(rows, "_feature_rows", counted)
+    monkeypatch.setattr(interface, "feature_rows", counted)
     return calls
 
 
-def ask(logs, key, policy="calm", gamma=GAMMA):
-    return [m.estimate(logs, POLICIES[policy], gamma=gamma, rng_key=key) for m in METHODS]
-
-
-def test_shared_rows_give_the_same_answers(made):
+def test_methods_that_are_asked_one_query_share_its_rows(made):
     logs, key = chain_log(3, n_episodes=20, n_steps=10), jax.random.key(3)
-    alone = ask(logs, key)
+    alone = [m.estimate(logs, POLICIES["calm"], gamma=GAMMA, rng_key=key) for m in METHODS]
     assert len(made) == len(METHODS)
-    with keep_rows():
-        assert ask(logs, key) == alone
-        assert len(made) == len(METHODS) + 1
+    query = Query(logs, POLICIES["calm"], GAMMA, key)
+    assert [method.ask(query) for method in METHODS] == alone
+    assert [method.ask(query) for method in METHODS] == alone
+    assert len(made) == len(METHODS) + 1
 
 
-def test_every_other_question_has_rows_of_its_own(made):
-    logs, other = (chain_log(seed, n_episodes=20, n_steps=10) for seed in (3, 4))
-    key = jax.random.key(3)
-    with keep_rows():
-        first = ask(logs, key)
-        assert ask(logs, key, policy="pushing") != first
-        assert ask(logs, key, gamma=0.5) != first
-        assert ask(other, key) != first
-        ask(logs, jax.random.key(4))
-        assert len(made) == 5
-        assert ask(logs, jax.random.key(3)) == first
-        assert len(made) == 5
+def test_shared_rows_cannot_be_written():
+    logs = chain_log(3, n_episodes=20, n_steps=10)
+    rows = Query(logs, POLICIES["calm"], GAMMA, jax.random.key(3)).rows()
+    with pytest.raises(ValueError, match="read-only"):
+        rows.at_pair[0] = 0.0
+    with pytest.raises(ValueError, match="read-only"):
+        rows.step.reward[0] = 0.0
 
 
-def test_other_features_and_other_terminations_have_rows_of_their_own(made):
-    frame = chain_log(3, n_episodes=20, n_steps=10).to_dataframe()
-    logs = bd.Logs.from_dataframe(frame.with_columns(terminated=pl.col("step") == 9))
-    question = {"gamma": GAMMA, "rng_key": jax.random.key(3)}
+def test_other_features_have_rows_of_their_own(made):
+    logs = chain_log(3, n_episodes=20, n_steps=10)
+    query = Query(logs, POLICIES["calm"], GAMMA, jax.random.key(3))
     square = lstdq(features=bd.features.polynomial(2))
-    with keep_rows():
-        found = [
-            lstdq().estimate(logs, POLICIES["calm"], **question),
-            square.estimate(logs, POLICIES["calm"], **question),
-            lstdq().estimate(logs, POLICIES["calm"], on_termination="absorb", **question),
-        ]
-        assert len(made) == 3
-    assert len({each.value for each in found}) == 3
-
-
-def test_rows_are_forgotten(made):
-    logs, key = chain_log(3, n_episodes=20, n_steps=10), jax.random.key(3)
-    for _ in range(2):
-        with keep_rows():
-            ask(logs, key)
+    assert lstdq().ask(query) != square.ask(query)
     assert len(made) == 2
+    assert lstdq().ask(query) == lstdq().estimate(
+        logs, POLICIES["calm"], gamma=GAMMA, rng_key=jax.random.key(3)
+    )

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 import bayesdice_ppl as bd
-from bayesdice_ppl.baselines.names import every_name, look_up
+from bayesdice_ppl.baselines.registry import every_name, look_up
 from bayesdice_ppl.errors import SettingsError
 from tests.linear_world import POLICIES, chain_log
 
@@ -98,12 +98,12 @@ def asked(name, key, questions):
     return questions["vectors" if vectors else "labels"], gamma
 
 
-CASES = [(name, key) for name in every_name() for key in look_up(name).parameters]
+CASES = [(name, key) for name in every_name() for key in look_up(name).open]
 TAKEN = [
     (name, key)
     for name, key in CASES
     if key in look_up(name).settings
-    and (look_up(name).values.get("preset") is None or key in SWITCHES)
+    and (look_up(name).decided.get("preset") is None or key in SWITCHES)
     # Which rewards there can be changes nothing where the log holds both: elsewhere it is an error.
     and key != "reward_values"
 ]
@@ -123,11 +123,9 @@ def test_what_is_taken_changes_the_answer(name, key, questions):
 @pytest.mark.parametrize(("name", "key"), REFUSED)
 def test_what_is_refused_would_have_changed_nothing(name, key, questions):
     question, gamma = asked(name, key, questions)
-    named = look_up(name)
-    decided = {**named.entry.fixed, **named.chosen}
-    quick = QUICK.get(name, {})
-    plain = named.entry.maker(**decided, **quick)
-    given = named.entry.maker(**decided, **quick, **{key: OTHER[key]})
+    named, quick = look_up(name), QUICK.get(name, {})
+    plain = named.entry.maker(**named.decided, **quick)
+    given = named.entry.maker(**named.decided, **quick, **{key: OTHER[key]})
     assert answer(plain, question, gamma) == answer(given, question, gamma)
-    with pytest.raises(SettingsError, match=f"{key} has no effect on it"):
+    with pytest.raises(SettingsError, match=f"{key}: has no effect on"):
         bd.baselines.make(name, **{key: OTHER[key]})

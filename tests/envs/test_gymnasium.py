@@ -118,7 +118,7 @@ def test_restart_by_chance_is_as_frequent_as_it_was_told():
         # Drifting left from the left bank never leaves it, so that nothing else is drawn.
         n_restarts = sum(env.step(0)[4]["restarted"] for _ in range(n_steps))
         assert binomtest(n_restarts, n_steps, chance).pvalue > 1e-4
-    with pytest.raises(EnvironmentSpecError, match=r"probability.*\[0, 1\), got 1"):
+    with pytest.raises(EnvironmentSpecError, match=r"probability.*\[0, 1\), found 1"):
         envs.Restart(envs.RiverSwim(), probability=1)
 
 

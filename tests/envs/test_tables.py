@@ -124,7 +124,7 @@ def good_table():
         ({"probability": np.full((2, 1, 2), 0.4)}, [1.0, 0.0], "sum to 1"),
         ({"probability": np.array([[[1.5, -0.5]]] * 2)}, [1.0, 0.0], "nonnegative"),
         ({"probability": np.full((2, 1, 2), np.nan)}, [1.0, 0.0], "nonnegative"),
-        ({"next_state": np.full((2, 1, 2), 2)}, [1.0, 0.0], "states are 0 to 1"),
+        ({"next_state": np.full((2, 1, 2), 2)}, [1.0, 0.0], "expected states 0 to 1"),
         ({"reward": np.full((2, 1, 2), np.inf)}, [1.0, 0.0], "finite"),
         ({"reward": np.zeros((2, 1))}, [1.0, 0.0], "one shape"),
         ({}, [1.0], r"shape \(2,\)"),

@@ -38,8 +38,8 @@ def test_contexts_are_drawn_anew_whatever_was_done():
     [
         ({"arms": ()}, "arms"),
         ({"arms": (0.5, 0.5)}, "arms"),
-        ({"arms": ((0.5, 0.5), (0.5,))}, "rows of one length"),
-        ({"contexts": ("a",) * 4}, "contexts: expected numbers"),
+        ({"arms": ((0.5, 0.5), (0.5,))}, "arms: expected probabilities"),
+        ({"contexts": ("a",) * 4}, "contexts: expected 4"),
         ({"arms": ((0.5, 1.5),)}, "arms"),
         ({"contexts": (0.5, 0.5)}, "contexts: expected 4"),
         ({"contexts": (0.5, 0.5, 0.5, 0.5)}, "sum to 1"),

@@ -2,11 +2,11 @@ import numpy as np
 import polars as pl
 import pytest
 
-from bayesdice_ppl.experiments.cells import Cell, deal
 from bayesdice_ppl.experiments.ci import PLAN, IntervalCoverage, narrowest
 from bayesdice_ppl.experiments.coverage import LEVELS, coverage_of
 from bayesdice_ppl.experiments.interval_methods import IntervalMethod, all_central, interval_methods
-from bayesdice_ppl.experiments.methods import BAYESDICE
+from bayesdice_ppl.experiments.methods import BAYESDICE, queries_of
+from bayesdice_ppl.experiments.trials import Cell, deal
 
 
 def test_coverage_by_hand():
@@ -43,7 +43,8 @@ def test_every_method_answers_on_a_bandit(marginal):
 
 def test_the_middle_of_bayesdice_is_its_value():
     trial = deal(Cell("bandit", 0.5, 200, 1, 1, (0.9,)), 0, 0)
-    ends = IntervalMethod(BAYESDICE).intervals(trial, "alpha_0.90", LEVELS)
+    query = queries_of(trial)["alpha_0.90"]
+    ends = IntervalMethod(BAYESDICE).intervals(trial, "alpha_0.90", LEVELS, query)
     arm, reward = trial.logs.action, trial.logs.reward
     rates = [reward[arm == each].mean() for each in (0, 1)]
     # The truth within the log: the logged frequencies, mixed by the policy.

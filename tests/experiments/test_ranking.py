@@ -9,10 +9,10 @@ import bayesdice_ppl as bd
 from bayesdice_ppl.baselines import Estimate
 from bayesdice_ppl.experiments import make_experiment, worlds_of
 from bayesdice_ppl.experiments.ablation import ALIGNED, INDEPENDENT, NUMBERS, OPTIMAL, Ablation
-from bayesdice_ppl.experiments.cells import PRIOR_BANDIT, Cell, deal
-from bayesdice_ppl.experiments.methods import BAYESDICE
+from bayesdice_ppl.experiments.methods import BAYESDICE, queries_of
 from bayesdice_ppl.experiments.ranking_methods import RankingMethod, ranking_methods
 from bayesdice_ppl.experiments.selection import PolicySelection
+from bayesdice_ppl.experiments.trials import PRIOR_BANDIT, Cell, deal
 
 BANDIT = Cell("bandit", 0.5, 12, 1, 1)
 
@@ -83,7 +83,7 @@ def test_methods_rank_by_the_rules_that_they_name(world):
     for method in ranking_methods():
         if not method.asked(trial) or method.most_trials is not None:
             continue
-        rankings = method.rank(trial, given)
+        rankings = method.rank(trial, given, queries_of(trial))
         assert tuple(rankings) == method.rules()
         names += rankings
         for by_score in rankings.values():
@@ -104,7 +104,7 @@ def test_the_first_method_ranks_as_select_does():
         rng_key=trial.rng_key,
     )
     score = bd.scores.accuracy(3)
-    ranking = RankingMethod(BAYESDICE).rank(trial, [score])[BAYESDICE][score.name]
+    ranking = RankingMethod(BAYESDICE).rank(trial, [score], {})[BAYESDICE][score.name]
     names = list(trial.candidates)
     assert [names[i] for i in ranking] == list(bd.select(belief, score).order)
 
@@ -133,14 +133,14 @@ def test_a_method_that_cannot_tell_is_as_good_as_chance():
     class Silent(NamedTuple):
         gives: str = "estimate"
 
-        def estimate(self, *_, **__):
+        def ask(self, *_):
             return Estimate(0.0)
 
     given, method = [bd.scores.precision(1)], RankingMethod("silent", Silent())
     hits = []
     for number in range(400):
         trial = deal(BANDIT, number, 0)
-        first = method.rank(trial, given)["silent"]["precision@1"][0]
+        first = method.rank(trial, given, queries_of(trial))["silent"]["precision@1"][0]
         hits.append(trial.truth[first] == trial.truth.max())
     assert abs(np.mean(hits) - 0.2) < 4.5 * np.sqrt(0.2 * 0.8 / 400)
 

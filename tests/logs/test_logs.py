@@ -1,4 +1,4 @@
-"""Round trips: nothing of what was logged is lost."""
+"""Round trips: nothing of what was logged is lost; and what a log is."""
 
 import polars as pl
 import pytest
@@ -6,6 +6,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from bayesdice_ppl import Logs, read_logs
+from bayesdice_ppl.errors import LogsError
+from tests.logs.good_log import GOOD, build
 
 texts = st.text(
     st.characters(blacklist_categories=("Cs", "Cc"), blacklist_characters="\x00"), max_size=6
@@ -99,3 +101,32 @@ def test_a_log_says_what_it_holds():
     assert repr(Logs.from_dataframe(frame)) == (
         "Logs(2 transitions in 2 episodes, 2 states, 1 actions)"
     )
+
+
+def test_the_good_log_is_good():
+    logs = build()
+    assert (logs.n_transitions, logs.n_episodes) == (5, 2)
+    assert logs.state_labels.tolist() == ["a", "b", "c"]
+    assert logs.action_labels.tolist() == ["x", "y"]
+    assert logs.next_state.tolist() == [1, 0, 2, 1, 2]
+    assert logs.terminated.tolist() == [False, False, True, False, False]
+    assert logs.propensity.tolist() == GOOD["propensity"]
+
+
+@pytest.mark.parametrize(("rows", "words"), [(0, "none"), (1, "one")])
+def test_logs_too_short_to_show_a_spread_are_refused(rows, words):
+    frame = pl.DataFrame(GOOD).head(rows)
+    with pytest.raises(LogsError, match=f"expected at least two rows, found {words}"):
+        Logs.from_dataframe(frame)
+
+
+def test_absent_columns_have_stated_defaults():
+    frame = pl.DataFrame({"state": [0, 1, 0], "action": [1, 1, 0], "reward": [1, 0, 2]})
+    logs = Logs.from_dataframe(frame)
+    assert logs.episode.tolist() == [0, 1, 2]
+    assert logs.step.tolist() == [0, 0, 0]
+    assert not logs.terminated.any()
+    assert logs.truncated.all()
+    assert logs.next_state.tolist() == [-1, -1, -1]
+    assert logs.propensity is None
+    assert logs.declared_actions is None

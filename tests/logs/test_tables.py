@@ -73,10 +73,10 @@ def test_a_quoted_comma_stays_in_its_label(written):
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        ("", "the file is empty"),
+        ("", "found an empty file"),
         ("\n\n", "cannot be read as CSV"),
-        ("state,action,reward\n", "found no rows"),
-        ("state,action,reward\na,0,1\n", "found one row"),
+        ("state,action,reward\n", "at least two rows, found none"),
+        ("state,action,reward\na,0,1\n", "at least two rows, found one"),
         ("state,action,reward\na,0\nb,1,0\n", "row 1, column 'reward'"),
         ("state,action,reward\na,0,1,9\nb,1,0\n", "cannot be read as CSV"),
         ("state,action,reward\n\na,0,1\nb,1,0\n", "row 1, column 'state': the value is missing"),
@@ -179,7 +179,7 @@ def test_the_index_of_pandas_has_no_say():
 
 def test_mixed_types_are_refused_with_a_row_of_each():
     frame = pd.DataFrame({**COLUMNS, "state": [0, "b"]})
-    with pytest.raises(LogsError, match=r"'state' mixes types \(int at row 1, str at row 2\)"):
+    with pytest.raises(LogsError, match=r"'state': expected one type.* int at row 1, str at row 2"):
         Logs.from_dataframe(frame)
 
 
@@ -225,8 +225,11 @@ def test_two_columns_can_swap_their_names():
 @pytest.mark.parametrize(
     ("columns", "words"),
     [
-        ({"state": "nowhere"}, "no column 'nowhere'; it has state, action, reward"),
-        ({"colour": "state"}, "'colour' is not a known column; known are episode_id"),
+        (
+            {"state": "nowhere"},
+            "'nowhere', which the table does not have. It has 'state', 'action'",
+        ),
+        ({"colour": "state"}, "expected one of episode_id.*found 'colour'"),
         ({"state": "action"}, "missing column 'action'"),
         ({"state": "reward", "reward": "reward"}, "both mapped to 'reward'"),
     ],

@@ -16,7 +16,7 @@ import numpyro.distributions as dist
 import pytest
 
 import bayesdice_ppl as bd
-from bayesdice_ppl.belief import belief_settings
+from bayesdice_ppl.belief import BeliefView
 from bayesdice_ppl.errors import SettingsError
 from bayesdice_ppl.models import LinearRatio, Link, RatioModel, guide, linear, model, value_prior
 from bayesdice_ppl.models.linear import through_link
@@ -138,7 +138,7 @@ def test_both_engines_keep_what_the_model_records_under_its_name(both):
         # Of a log's own share of each pair it leaves the mass of one step.
         share = belief["constant_data/pair_count"].values / logs.n_transitions
         np.testing.assert_allclose((ratio.values @ share).mean(axis=(0, 1)), 1.0, atol=0.1)
-        assert belief_settings(belief)["model"] == "table(1)"
+        assert BeliefView(belief).settings["model"] == "table(1)"
 
 
 def test_a_belief_is_chosen_from_diagnosed_kept_and_drawn(both, tmp_path):

@@ -90,12 +90,12 @@ def test_another_statistic():
 @pytest.mark.parametrize(
     ("make_score", "ks", "error", "message"),
     [
-        (scores.regret(2), None, ScoreError, "must be called with a k"),
-        (scores.regret, [], ScoreError, "ks is empty"),
-        (scores.regret, [0], ScoreError, "at least 1"),
-        (scores.regret, [5], ScoreError, "at least 5 candidates, got 4"),
-        (scores.correlation, [1], ScoreError, "k of correlation"),
-        (lambda k: k, [2], ScoreError, r"make_score\(2\) must give a score"),
+        (scores.regret(2), None, ScoreError, "expected a function of k"),
+        (scores.regret, [], ScoreError, "ks: expected at least one k"),
+        (scores.regret, [0], SettingsError, "at least 1"),
+        (scores.regret, [5], ScoreError, "at least 5 candidates, found 4"),
+        (scores.correlation, [1], SettingsError, "k: expected a whole number of at least 2"),
+        (lambda k: k, [2], ScoreError, r"make_score\(2\): expected a score"),
         (lambda k: scores.regret(1), [2], ScoreError, "with this k"),
         (lambda k: scores.regret(9), None, ScoreError, "with this k"),
     ],
@@ -106,7 +106,7 @@ def test_what_is_no_score_of_k(make_score, ks, error, message):
 
 
 def test_rules_and_beliefs_are_checked_as_by_select():
-    with pytest.raises(SettingsError, match="must_include names 2"):
+    with pytest.raises(SettingsError, match="must_include: expected at most 1 candidates"):
         loss_by_k(some_belief(), scores.regret, [1], must_include=["p0", "p1"])
     with pytest.raises(BeliefError, match="no posterior/cvar"):
         loss_by_k(some_belief(), scores.regret, [1], statistic="cvar(0.1)")

@@ -11,8 +11,9 @@ from scipy.integrate import quad
 
 from bayesdice_ppl import risk, scores
 from bayesdice_ppl.errors import BeliefError, ScoreError, SettingsError
-from bayesdice_ppl.selection.alternatives import good_prefix
 from bayesdice_ppl.selection.information import value_of_information
+from bayesdice_ppl.selection.problem import RankingProblem
+from bayesdice_ppl.selection.quick_ranking import quick_ranking
 from bayesdice_ppl.selection.rules import no_rules, read_rules
 
 Z = 4.5
@@ -357,10 +358,14 @@ def test_least_regret_under_a_budget(required):
         (
             scores.custom(lambda values, ranking: values[:, 0], name="mine"),
             {},
-            "not defined for mine",
+            "mine: expected precision, accuracy",
         ),
-        (scores.safe_improvement(baseline="p0", xi=0.1), {}, "not defined for safe improvement"),
-        (scores.regret(1, risk=risk.cvar(0.1)), {}, "leave out risk="),
+        (
+            scores.safe_improvement(baseline="p0", xi=0.1),
+            {},
+            "safe improvement on p0, .*: expected precision",
+        ),
+        (scores.regret(1, risk=risk.cvar(0.1)), {}, "Leave out risk="),
         (scores.correlation(3), {}, "'p.' and 'p.' have equal values in draw"),
         (scores.correlation(2), {"must_exclude": ["p0"]}, "under rules on the launch"),
         (
@@ -368,7 +373,7 @@ def test_least_regret_under_a_budget(required):
             {"costs": dict.fromkeys(["p0", "p1", "p2", "p3"], 2), "budget": 3},
             "under a budget",
         ),
-        (lambda values: values, {}, "a score is needed"),
+        (lambda values: values, {}, "score: expected one of bayesdice_ppl.scores"),
     ],
 )
 def test_what_is_not_known_is_refused(score, rules, message):
@@ -384,9 +389,9 @@ def test_a_budget_that_rules_nothing_out_is_no_obstacle():
 
 
 def test_too_few_draws_and_impossible_rules():
-    with pytest.raises(BeliefError, match="100 draws or more, and the belief has 99"):
+    with pytest.raises(BeliefError, match="a belief of at least 100 draws, found 99"):
         value_of_information(belief_of(integers(4, 99)), scores.regret(1))
-    with pytest.raises(SettingsError, match="must_include names 2"):
+    with pytest.raises(SettingsError, match="must_include: expected at most 1 candidates"):
         value_of_information(belief_of(integers(4)), scores.regret(1), must_include=["p0", "p1"])
 
 
@@ -430,7 +435,7 @@ def test_good_launches_cannot_be_bettered_by_one_exchange(rules):
     names = tuple(f"p{i}" for i in range(13))
     read = read_rules(names, **rules)
     start = (0, 1, 12) if read.required.any() else (0, 1)
-    found = good_prefix(values, scores.regret(4), read, start)
+    found = quick_ranking(RankingProblem(values, scores.regret(4), read), start)
     assert len(set(found)) == len(found) <= 4
     assert read.allow(np.array([found]))[0]
 
@@ -448,7 +453,7 @@ def test_good_orders_beat_where_they_start():
     values = np.random.default_rng(13).normal(size=(50, 9)) + np.linspace(1.0, 0.0, 9)
     for score in (scores.kendall(), scores.correlation(3)):
         start = tuple(range(8, -1, -1))
-        found = good_prefix(values, score, no_rules(9), start)
+        found = quick_ranking(RankingProblem(values, score, no_rules(9)), start)
         losses = score.losses(values, np.array([start, found])).mean(axis=1)
         assert sorted(found) == list(range(9))
         assert losses[1] < losses[0] - 0.3

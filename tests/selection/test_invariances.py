@@ -113,7 +113,7 @@ def test_draws_that_are_no_numbers_are_refused_by_name(score, bad):
     values = np.zeros((6, N))
     values[3, 2] = bad
     belief = belief_of(values, ["a", "b", "thompson", "d", "e"])
-    with pytest.raises(BeliefError, match="'thompson' has values that are NaN or infinite in 1 of"):
+    with pytest.raises(BeliefError, match="in 1 of 6 draws of policy 'thompson'"):
         select(belief, score)
 
 

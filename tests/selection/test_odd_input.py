@@ -10,6 +10,8 @@ import pytest
 from bayesdice_ppl import risk, scores
 from bayesdice_ppl.errors import BeliefError, ScoreError, SettingsError
 from bayesdice_ppl.selection import select
+from bayesdice_ppl.selection.problem import RankingProblem
+from bayesdice_ppl.selection.rules import no_rules
 from bayesdice_ppl.selection.solvers.objective import _agree, _compiled
 
 
@@ -45,9 +47,8 @@ def test_a_function_of_jax_sees_the_draws_in_double_precision():
     built_in = select(belief_of(values), scores.regret(2))
     assert set(own.launch) == set(built_in.launch)
     assert own.expected_loss == pytest.approx(built_in.expected_loss, rel=1e-9)
-    score = scores.custom(second_best, depth=2)
-    compiled = _compiled(score, values, 2)
-    assert _agree(compiled, score.objective(values), 5, 2)
+    problem = RankingProblem(values, scores.custom(second_best, depth=2), no_rules(5))
+    assert _agree(_compiled(problem), problem, 2)
 
 
 @pytest.mark.parametrize("reach", [None, 600])
@@ -84,7 +85,7 @@ def test_names_may_come_from_a_generator(draws):
     choice = select(belief_of(draws), scores.regret(1), must_include=(n for n in ["p0"]))
     assert choice.launch == ["p0"]
     for wrong in (5, None):
-        with pytest.raises(SettingsError, match="must_include must be a list of names"):
+        with pytest.raises(SettingsError, match="must_include: expected a list of names"):
             select(belief_of(draws), scores.regret(1), must_include=wrong)
 
 
@@ -124,3 +125,17 @@ def test_values_too_far_apart_are_refused(draws):
 def test_numpy_integers_will_do(draws):
     choice = select(belief_of(draws), scores.regret(np.int64(2)), max_evaluations=np.int64(50))
     assert choice.certificate.method == "exhaustive"
+
+
+def test_k_too_large(draws):
+    with pytest.raises(ScoreError, match="expected at least 8 candidates, found 7"):
+        select(belief_of(draws), scores.precision(8))
+
+
+@pytest.mark.parametrize("limit", [0, -1, 2.5, True, "many"])
+def test_max_evaluations(draws, limit):
+    with pytest.raises(SettingsError, match="max_evaluations"):
+        select(belief_of(draws), scores.regret(2), max_evaluations=limit)
+    assert select(belief_of(draws), scores.regret(2)).certificate.method == "exhaustive"
+    beyond = select(belief_of(draws), scores.regret(2), max_evaluations=9)
+    assert beyond.certificate.method == "branch and bound"

@@ -256,11 +256,11 @@ class TestCustom:
 
     def test_a_depth_that_is_too_small_is_found_out(self, draws):
         own = scores.custom(lambda v, r: v[:, r[0]] + v[:, r[-1]], name="ends", depth=1)
-        with pytest.raises(ScoreError, match="ends was declared to look at the first 1"):
+        with pytest.raises(ScoreError, match="ends: expected a loss of the first 1 places"):
             select(belief_of(draws), own)
 
     def test_a_bare_function_is_refused(self, draws):
-        with pytest.raises(ScoreError, match=r"wrap a function of your own in scores\.custom"):
+        with pytest.raises(ScoreError, match=r"Wrap a function of your own in scores\.custom"):
             select(belief_of(draws), lambda v, r: v[:, 0])
 
 

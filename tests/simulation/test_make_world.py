@@ -58,7 +58,7 @@ def test_a_garnet_is_its_world_seed_and_never_ends():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"name": "pond"}, "expected one of bandit, cartpole, .*, taxi, got 'pond'"),
+        ({"name": "pond"}, "expected one of bandit, cartpole, .*, taxi, found 'pond'"),
         ({"name": "bandit", "map_name": "4x4"}, "no option 'map_name'; its options are arms"),
         ({"name": "cartpole", "arms": (0.1,)}, "no option 'arms'; its options are none"),
         ({"name": "bandit", "candidates": []}, "candidates"),

@@ -122,7 +122,7 @@ def test_what_is_no_world_is_refused():
 
 
 def test_one_step_is_no_log():
-    with pytest.raises(SettingsError, match="one step in all"):
+    with pytest.raises(SettingsError, match="two steps in all"):
         simulate(LAKE, BEHAVIOR, 1, 1, rng_key=jax.random.key(0))
 
 

@@ -56,7 +56,7 @@ def test_values_are_found_again(alpha):
 
 def test_what_is_not_stored():
     assert stored_value("reacher", 0.123, 0.99) is None
-    with pytest.raises(SettingsError, match="values are stored of reacher"):
+    with pytest.raises(SettingsError, match="expected one of reacher, found"):
         stored_value("pong", 0.5, 0.99)
 
 

@@ -1,42 +1,38 @@
 """The best ranking where each policy gains something at each place: a linear assignment.
 
 SciPy's modified Jonker-Volgenant algorithm finds the best one (Crouse, On implementing 2D
-rectangular assignment algorithms, 2016). Prices of the places then tell every other assignment
-apart: which are as good, of which the preferred is taken, and which is the next best.
+rectangular assignment algorithms, 2016). Prices of the places then tell which other assignments
+are as good, of which the preferred is taken.
 """
-
-from typing import NamedTuple, final
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 from scipy.optimize import linear_sum_assignment
-from scipy.sparse.csgraph import csgraph_from_dense, floyd_warshall
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import maximum_bipartite_matching
 
-from bayesdice_ppl.losses.structure import ROUNDING, Assignment
+from bayesdice_ppl.scores.forms import ROUNDING, Assignment
 from bayesdice_ppl.selection.rules import Rules
-from bayesdice_ppl.selection.solvers.budget import best_set, binds, certified, filled, preferred
-from bayesdice_ppl.selection.solvers.comparing import first_of_lowest, loss_of
-from bayesdice_ppl.selection.solvers.found import Found
-
-# Places up to which the next best is proven: that takes their number cubed, a second for 1,000.
-_MOST_PLACES = 1_000
+from bayesdice_ppl.selection.solvers.budget import best_set, certified, filled, preferred
+from bayesdice_ppl.selection.solvers.found import Found, optimum
+from bayesdice_ppl.selection.solvers.neighbors import best_neighbor
 
 
-def assign(structure: Assignment, rules: Rules, *, partial: bool) -> Found:
-    """Find the prefix of lowest loss, and the next best.
+def assign(form: Assignment, rules: Rules, *, partial: bool) -> Found:
+    """Find the prefix of lowest loss, and the best one next to it.
 
     Policies are numbered in order of preference, 0 first: among prefixes of equal loss the one
-    wins that is first in lexicographic order; under a budget that is tried for, not proven.
+    wins that is first in lexicographic order. Under a budget that is attempted, not proven.
 
     Parameters
     ----------
-    structure : Assignment
+    form : Assignment
         Gains of N policies at each place, not negative.
     rules : Rules
         What may be launched: all policies listed are. They have to allow some launch.
     partial : bool
         Whether fewer policies than places may be listed, where too few are left or there is a
-        budget: the answer has as many as gain anything, the runner-up may be shorter.
+        budget: the answer has as many as gain anything.
 
     Returns
     -------
@@ -44,70 +40,33 @@ def assign(structure: Assignment, rules: Rules, *, partial: bool) -> Found:
         With method "assignment", or "branch and bound" where the budget matters; its bound is then
         below the loss if the search was cut short.
     """
-    depth = structure.table.shape[1]
-    if binds(rules, depth):
-        return _under_budget(structure, rules, partial=partial)
-    n_listed = min(depth, int((~rules.excluded).sum()))
-    table = structure.table[:, :n_listed]
+    depth = form.table.shape[1]
+    if rules.limits_cost(depth):
+        return _under_budget(form, rules, partial=partial)
+    table = form.table[:, : min(depth, int((~rules.excluded).sum()))]
     rows = _rows_that_matter(table, rules)
-    answer = _best_two(table[rows], rules.required[rows])
-    prefix = tuple(rows[answer.best].tolist())
-    others = [] if answer.second is None else [tuple(rows[answer.second].tolist())]
-    others += _shorter(structure, rules, prefix, partial=partial)
-    loss = loss_of(structure, prefix)
-    second = first_of_lowest(structure, others)
-    return Found(
-        prefix=prefix,
-        loss=loss,
-        bound=loss,
-        runner_up=second,
-        runner_up_loss=None if second is None else loss_of(structure, second),
-        runner_up_proven=answer.proven,
-        evaluated=1,
-        method="assignment",
-    )
+    prefix = tuple(rows[_first_best(table[rows], rules.required[rows])].tolist())
+    return optimum(form, prefix, "assignment", best_neighbor(form, prefix, rules, ordered=True))
 
 
-def _under_budget(structure: Assignment, rules: Rules, *, partial: bool) -> Found:
-    """Choose the set by an integer program; its order, and the next best order, by assignment."""
-    table = structure.table
+def _under_budget(form: Assignment, rules: Rules, *, partial: bool) -> Found:
+    """Choose the set by an integer program, and its order by assignment."""
+    table = form.table
     depth = table.shape[1]
-    capacity = np.ones(depth, int)
 
-    def arranged(members: list[int]) -> list[tuple[int, ...]]:
+    def arranged(members: list[int]) -> tuple[int, ...]:
         rows = np.sort(members)
-        answer = _best_two(table[rows, : len(rows)], np.ones(len(rows), bool))
-        orders = [answer.best] if answer.second is None else [answer.best, answer.second]
-        return [tuple(rows[order].tolist()) for order in orders]
+        order = _first_best(table[rows, : len(rows)], np.ones(len(rows), bool))
+        return tuple(rows[order].tolist())
 
-    best = best_set(table, capacity, rules, partial=partial, contiguous=partial)
-    if best is None:
-        raise AssertionError("rules that no launch can meet are refused before")
-    launch = list(arranged(filled(best.members, rules, depth))[0])
-    prefix, *others = arranged(preferred(launch, table, rules, ROUNDING * float(table.max())))
-    others += _shorter(structure, rules, prefix, partial=partial)
-    second = best_set(
-        table, capacity, rules, partial=partial, contiguous=partial, other_than=prefix
-    )
-    if second is not None and second.members:
-        others += arranged(filled(second.members, rules, depth))[:1]
-    return certified(structure, prefix, others, best, second)
-
-
-def _shorter(
-    structure: Assignment, rules: Rules, prefix: tuple[int, ...], *, partial: bool
-) -> list[tuple[int, ...]]:
-    """Give the best launch of a part of the policies, where one may be shorter for the budget."""
-    rows = np.sort(prefix)
-    required = rules.required[rows]
-    if not partial or not np.isfinite(rules.budget) or len(rows) == 1 or required.all():
-        return []
-    order = _best(structure.table[rows, : len(rows) - 1], required)
-    return [tuple(rows[order].tolist())]
+    best = best_set(table, np.ones(depth, int), rules, partial=partial, contiguous=partial)
+    launch = list(arranged(filled(best.members, rules, depth)))
+    prefix = arranged(preferred(launch, table, rules, ROUNDING * float(table.max())))
+    return certified(form, prefix, best_neighbor(form, prefix, rules, ordered=True), best)
 
 
 def _rows_that_matter(table: np.ndarray, rules: Rules) -> Int[np.ndarray, " rows"]:
-    """Leave out policies that are not needed, not even for the second best.
+    """Leave out policies that are not needed, not even for an assignment that is as good.
 
     A policy that is not among the best L + 1 at a place can be exchanged there for one of those:
     at least two of them are not listed elsewhere.
@@ -119,22 +78,13 @@ def _rows_that_matter(table: np.ndarray, rules: Rules) -> Int[np.ndarray, " rows
     return np.flatnonzero(needed)
 
 
-@final
-class _BestTwo(NamedTuple):
-    best: Int[np.ndarray, " L"]
-    second: Int[np.ndarray, " L"] | None
-    # Whether none lies between the two.
-    proven: bool
-
-
-def _best_two(table: Float[np.ndarray, "n L"], required: Bool[np.ndarray, " n"]) -> _BestTwo:
-    """Find the best assignment of policies to all L places, and the second best."""
+def _first_best(
+    table: Float[np.ndarray, "n L"], required: Bool[np.ndarray, " n"]
+) -> Int[np.ndarray, " L"]:
+    """Give the policies at places 0..L-1 that gain most together, of equals the first."""
     best = _best(table, required)
     slack = _slack(table, required, best)
-    best = _first_of_equals(slack, best, ROUNDING * float(table.max(initial=0.0)))
-    if len(best) > _MOST_PLACES:
-        return _BestTwo(best, _after_shortest_exchange(slack, best), False)
-    return _BestTwo(best, _after_cheapest_cycle(slack, best), True)
+    return _first_of_equals(slack, best, ROUNDING * float(table.max(initial=0.0)))
 
 
 def _best(table: Float[np.ndarray, "n L"], required: Bool[np.ndarray, " n"]) -> np.ndarray:
@@ -184,109 +134,20 @@ def _first_of_equals(
 ) -> Int[np.ndarray, " L"]:
     """Give the lexicographically first of the assignments that are as good: without any slack.
 
-    For one place after the other, the first policy is looked for that can take it while all that
-    have to make room move on without slack, in a circle that ends where it came from.
+    For one place after the other, it is the first policy that can take it while the others can
+    still be matched to the places behind it, or be left out, without slack.
     """
     tight = slack <= tolerance
-    n_places = len(best)
-    node = np.full(len(slack), n_places)
-    node[best] = np.arange(n_places)
+    n, n_places = len(slack), len(best)
+    columns = np.hstack([tight[:, :n_places], np.repeat(tight[:, n_places:], n - n_places, axis=1)])
+    match = np.concatenate([best, np.setdiff1d(np.arange(n), best)])
     for place in range(n_places):
-        now = int(np.flatnonzero(node == place)[0])
-        earlier = np.flatnonzero(tight[:now, place] & (node[:now] > place))
-        if not len(earlier):
-            continue
-        came_from, mover = _reachable(tight, node, place)
-        for policy in earlier.tolist():
-            if came_from[node[policy]] < 0:
-                continue
-            at = int(node[policy])
-            while at != place:
-                node[mover[at]], at = at, int(came_from[at])
-            node[policy] = place
-            break
-    first = np.empty(n_places, int)
-    first[node[node < n_places]] = np.flatnonzero(node < n_places)
-    return first
-
-
-def _reachable(
-    tight: Bool[np.ndarray, "n nodes"], node: Int[np.ndarray, " n"], place: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Search, breadth first, where the policy at a place could go if others moved on in turn.
-
-    Gives for each node the node before it on the way, -1 where it cannot be reached, and the
-    policy that moves there. Places before this one stay as they are.
-    """
-    n_nodes = tight.shape[1]
-    came_from, mover = np.full(n_nodes, -1), np.full(n_nodes, -1)
-    closed = np.arange(n_nodes) <= place
-    front = [place]
-    while front:
-        at = front.pop(0)
-        movers = np.flatnonzero(node == at)
-        for target in np.flatnonzero(
-            tight[movers].any(axis=0) & ~closed & (came_from < 0)
-        ).tolist():
-            came_from[target] = at
-            mover[target] = movers[np.argmax(tight[movers, target])]
-            front.append(target)
-    return came_from, mover
-
-
-def _arcs(
-    slack: Float[np.ndarray, "n nodes"], best: Int[np.ndarray, " L"]
-) -> tuple[Float[np.ndarray, "nodes nodes"], Int[np.ndarray, "nodes nodes"]]:
-    """Give what it costs to move a policy from node to node, infinite for none, and which one."""
-    n, n_nodes = slack.shape
-    mover = np.empty((n_nodes, n_nodes), int)
-    mover[:-1] = best[:, None]
-    unlisted = np.setdiff1d(np.arange(n), best)
-    arcs = np.full((n_nodes, n_nodes), np.inf)
-    arcs[:-1] = slack[best]
-    if len(unlisted):
-        mover[-1] = unlisted[np.argmin(slack[unlisted], axis=0)]
-        arcs[-1] = slack[unlisted].min(axis=0)
-    np.fill_diagonal(arcs, np.inf)
-    return arcs, mover
-
-
-def _after_cheapest_cycle(
-    slack: Float[np.ndarray, "n nodes"], best: Int[np.ndarray, " L"]
-) -> Int[np.ndarray, " L"] | None:
-    """Give the second best assignment: the best one after moves in the cheapest circle.
-
-    What distinguishes another assignment from the best is a set of such circles, through places
-    and perhaps through being left out. Each of them alone makes an assignment, and as none costs
-    less than nothing the cheapest alone is the second best.
-    """
-    arcs, mover = _arcs(slack, best)
-    graph = csgraph_from_dense(arcs, null_value=np.inf)
-    distance, before = floyd_warshall(graph, return_predecessors=True)
-    cycle = arcs + distance.T
-    start, end = np.unravel_index(np.argmin(cycle), cycle.shape)
-    if not np.isfinite(cycle[start, end]):
-        return None
-    # From `start` to `end` by the arc, and from there back along the shortest path.
-    moves, at = [(start, end)], start
-    while at != end:
-        moves.append((before[end, at], at))
-        at = before[end, at]
-    second = best.copy()
-    for origin, target in moves:
-        if target < len(best):
-            second[target] = mover[origin, target]
-    return second
-
-
-def _after_shortest_exchange(
-    slack: Float[np.ndarray, "n nodes"], best: Int[np.ndarray, " L"]
-) -> Int[np.ndarray, " L"]:
-    """Give the best assignment after the cheapest exchange of two policies."""
-    arcs, mover = _arcs(slack, best)
-    first, other = np.unravel_index(np.argmin(arcs + arcs.T), arcs.shape)
-    second = best.copy()
-    for origin, target in ((first, other), (other, first)):
-        if target < len(best):
-            second[target] = mover[origin, target]
-    return second
+        earlier = np.flatnonzero(tight[: match[place], place])
+        for policy in np.setdiff1d(earlier, match[:place]).tolist():
+            rest = np.setdiff1d(match[place:], [policy])
+            graph = csr_array(columns[rest, place + 1 :])
+            row = maximum_bipartite_matching(graph, perm_type="row")
+            if (row >= 0).all():
+                match = np.concatenate([match[:place], [policy], rest[row]])
+                break
+    return match[:n_places]

@@ -19,8 +19,9 @@ from bayesdice_ppl.selection.solvers.coverage_bound import (
     capped_means,
 )
 
-# Steps that a node takes from its parent's prices.
-STEPS = 20
+# Steps of the first node, and those that a node takes from its parent's prices.
+_FIRST_STEPS = 200
+_STEPS = 20
 # Policies up to which it pays to look for those that others dominate.
 _FEW = 500
 # Draws that are compared first, to tell policies apart.
@@ -28,7 +29,7 @@ _GLANCE = 64
 
 
 @final
-class Problem(NamedTuple):
+class SetProblem(NamedTuple):
     """Choose at most `places` policies, within the budget, of least mean regret.
 
     Attributes
@@ -93,26 +94,28 @@ class Searched(NamedTuple):
     loss
         Its mean regret.
     bound
-        No set that the nodes allow has a lower mean regret: the loss itself, if that is proven.
-    prices
-        Those of the first node: good ones to bound any set by.
+        No set has a lower mean regret: the loss itself, if that is proven.
     nodes
         How many nodes were looked into.
-    work
-        How many entries of tables were worked on.
     """
 
     chosen: tuple[int, ...]
     loss: float
     bound: float
-    prices: Float[np.ndarray, " M"]
     nodes: int
-    work: int
+
+
+def root(problem: SetProblem, required: tuple[int, ...], chosen: tuple[int, ...]) -> Node:
+    """Give the node that allows everything, with prices that suit a good set."""
+    free = np.setdiff1d(np.arange(len(problem.cost)), required)
+    # Prices for which the policies of the set save something, and hardly twice in the same draw.
+    prices = np.sort(problem.regret[list(chosen)], axis=0)[:2].mean(axis=0)
+    return Node(0.0, required, free, prices, _FIRST_STEPS)
 
 
 def search(
-    problem: Problem,
-    nodes: list[Node],
+    problem: SetProblem,
+    start: Node,
     chosen: tuple[int, ...],
     rounding: float,
     *,
@@ -123,25 +126,23 @@ def search(
 
     Parameters
     ----------
-    problem : Problem
+    problem : SetProblem
         What to choose from.
-    nodes : list of Node
-        Between them they allow all sets that are in question; at least one.
+    start : Node
+        It allows all sets that are in question.
     chosen : tuple of int
-        A good set, whether the nodes allow it or not.
+        A good set.
     rounding : float
         How much lower a mean regret has to be to be lower.
     max_nodes, max_work : int
         Nodes to look into and entries of tables to work on before the search is cut short.
     """
-    loss, prices = problem.loss(chosen), nodes[0].prices
-    heap = [(node.bound, count, node) for count, node in enumerate(nodes)]
-    heapq.heapify(heap)
-    pushed, done, work = len(heap), 0, 0
+    loss = problem.loss(chosen)
+    heap = [(start.bound, 0, start)]
+    pushed, done, work = 1, 0, 0
     while heap and heap[0][0] < loss - rounding and done < max_nodes and work < max_work:
         node = heapq.heappop(heap)[2]
         seen = _look_into(problem, node, loss - rounding)
-        prices = prices if done else seen.prices
         done, work = done + 1, work + seen.work
         for candidate in filter(None, seen.found):
             candidate_loss = problem.loss(candidate)
@@ -152,10 +153,10 @@ def search(
                 heapq.heappush(heap, (child.bound, pushed, child))
                 pushed += 1
     proven = not heap or heap[0][0] >= loss - rounding
-    return Searched(chosen, loss, loss if proven else heap[0][0], prices, done, work)
+    return Searched(chosen, loss, loss if proven else heap[0][0], done)
 
 
-def _part(problem: Problem, node: Node) -> Part:
+def _part(problem: SetProblem, node: Node) -> Part:
     """Tell what a node leaves to choose."""
     launched = list(node.launched)
     regret = problem.regret
@@ -170,15 +171,14 @@ def _part(problem: Problem, node: Node) -> Part:
 
 @final
 class _Seen(NamedTuple):
-    """What came of a node: sets worth a look, its children, the prices reached, and the work."""
+    """What came of a node: sets worth a look, its children, and the work."""
 
     found: list[tuple[int, ...]]
     children: list[Node]
-    prices: Float[np.ndarray, " M"]
     work: int
 
 
-def _look_into(problem: Problem, node: Node, target: float) -> _Seen:
+def _look_into(problem: SetProblem, node: Node, target: float) -> _Seen:
     """Bound a node, and split it into the sets with the policy that saves most and those without.
 
     There are no children where nothing below the target is left.
@@ -186,7 +186,7 @@ def _look_into(problem: Problem, node: Node, target: float) -> _Seen:
     regret, part = problem.regret, _part(problem, node)
     steps = node.steps if part.places > 1 else 0
     run = ascend(regret, part, node.prices.astype(np.float64), target, steps)
-    seen = _Seen([node.launched + choice for choice in run.seen], [], run.prices, run.work)
+    seen = _Seen([node.launched + choice for choice in run.seen], [], run.work)
     launched, part, dual = node.launched + run.added, run.part, run.dual
     if dual.value >= target:
         return seen
@@ -205,8 +205,8 @@ def _look_into(problem: Problem, node: Node, target: float) -> _Seen:
     without = max(node.bound, float(dual.without_each(part.places)[i]))
     with_it = max(node.bound, float(dual.with_each(part.places)[i]))
     children = [
-        Node(without, launched, rest, prices, STEPS),
-        Node(with_it, (*launched, int(part.policies[i])), rest, prices, STEPS),
+        Node(without, launched, rest, prices, _STEPS),
+        Node(with_it, (*launched, int(part.policies[i])), rest, prices, _STEPS),
     ]
     return seen._replace(children=children)
 

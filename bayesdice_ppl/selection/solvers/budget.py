@@ -14,10 +14,9 @@ from jaxtyping import Bool, Float, Int
 from scipy import sparse
 from scipy.optimize import Bounds, LinearConstraint, milp
 
-from bayesdice_ppl.losses.structure import Assignment, Sorting
-from bayesdice_ppl.selection.rules import Rules, fill
-from bayesdice_ppl.selection.solvers.comparing import first_of_lowest, loss_of, rounding_of
-from bayesdice_ppl.selection.solvers.found import Found
+from bayesdice_ppl.scores.forms import Assignment, Sorting
+from bayesdice_ppl.selection.rules import Rules
+from bayesdice_ppl.selection.solvers.found import Found, optimum
 
 # HiGHS ends when a gap is below 1e-6, whatever the unit: gains are counted in units of the largest
 # over this, and costs in units of the budget over 100.
@@ -37,7 +36,7 @@ class Launch(NamedTuple):
     Attributes
     ----------
     members : tuple of int
-        Policies listed, in increasing order; empty if the search was cut short before it had any.
+        Policies listed, in increasing order.
     most : float
         No set that is allowed gains more.
     nodes : int
@@ -49,13 +48,6 @@ class Launch(NamedTuple):
     nodes: int
 
 
-def binds(rules: Rules, depth: int) -> bool:
-    """Tell whether any set of at most `depth` policies is ruled out by its cost alone."""
-    others = np.sort(rules.cost[~rules.required & ~rules.excluded])[::-1]
-    dearest = others[: max(0, depth - int(rules.required.sum()))].sum()
-    return bool(rules.cost[rules.required].sum() + dearest > rules.limit)
-
-
 def best_set(
     table: Float[np.ndarray, "N columns"],
     capacity: Int[np.ndarray, " columns"],
@@ -63,8 +55,7 @@ def best_set(
     *,
     partial: bool,
     contiguous: bool = False,
-    other_than: tuple[int, ...] | None = None,
-) -> Launch | None:
+) -> Launch:
     """Find the set of policies that gains most, each listed in one of the columns.
 
     Parameters
@@ -79,22 +70,12 @@ def best_set(
         Whether fewer policies than places may be listed.
     contiguous : bool
         Whether a column may hold a policy only if the column before does.
-    other_than : tuple of int, optional
-        A set, which neither the answer nor any launch that `most` is about lies within.
-
-    Returns
-    -------
-    Launch or None
-        None if there is no other set.
     """
     depth = int(capacity.sum())
     room = rules.limit - rules.cost[rules.required].sum()
     open_to = ~rules.excluded & (rules.required | (rules.cost <= room))
     policy, column = _cells(table, rules, open_to, depth)
     listed, row = np.unique(policy, return_inverse=True)
-    new = ~np.isin(listed, other_than or ())
-    if other_than is not None and not new.any():
-        return None
     # Variables: each cell; whether a policy is listed at all; how many policies a column holds.
     n_cells, n_listed, n_columns = len(policy), len(listed), len(capacity)
 
@@ -108,8 +89,6 @@ def best_set(
         constraints.append(over_listed(share * _COST_UNITS, -np.inf, _COST_UNITS))
     if not partial:
         constraints.append(over_listed(np.ones(n_listed), depth, depth))
-    if other_than is not None:
-        constraints.append(over_listed(new, 1.0, np.inf))
     if contiguous:
         steps = np.eye(n_columns)[:-1] - np.eye(n_columns)[1:]
         before = np.hstack([np.zeros((n_columns - 1, n_cells + n_listed)), steps])
@@ -129,14 +108,11 @@ def best_set(
             options={"mip_rel_gap": 0.0, "node_limit": _MOST_NODES},
         )
         nodes += int(result.mip_node_count or 0)
-        if result.status == 2:
-            return None
         most = float(capacity @ table.max(axis=0))
         if result.mip_dual_bound is not None:
             most = min(most, -result.mip_dual_bound * unit)
         if result.x is None:
-            members = _greedy(table, rules, depth) if other_than is None else ()
-            return Launch(members, most, nodes)
+            return Launch(_greedy(table, rules, depth), most, nodes)
         chosen = result.x[n_cells : n_cells + n_listed] > 0.5
         members = tuple(listed[chosen].tolist())
         if rules.allow(np.array([members], np.intp))[0]:
@@ -146,57 +122,25 @@ def best_set(
 
 
 def certified(
-    structure: Sorting | Assignment,
-    prefix: tuple[int, ...],
-    others: list[tuple[int, ...]],
-    best: Launch,
-    second: Launch | None,
+    form: Sorting | Assignment, prefix: tuple[int, ...], others: list[tuple[int, ...]], best: Launch
 ) -> Found:
-    """Put together what is known of a prefix, and of the best of the others.
+    """Report the best set, arranged, with a bound that allows for the tolerance of the solver.
 
     Parameters
     ----------
-    structure : Sorting or Assignment
-        Form of the expected loss.
+    form : Sorting or Assignment
+        The expected loss.
     prefix : tuple of int
         The members of `best`, arranged.
     others : list of tuple of int
-        The members of `second`, arranged, and the best prefixes that lie within the members of
-        `best`: no prefix of those is better.
-    best, second : Launch, and Launch or None
-        From `best_set`, the second of any other set.
-
-    Returns
-    -------
-    Found
-        Its bound is the loss itself where that is best, up to the tolerance of the solver.
+        Prefixes near to it.
+    best : Launch
+        From `best_set`.
     """
-    runner_up = first_of_lowest(structure, others)
-    loss = loss_of(structure, prefix)
-    runner_up_loss = None if runner_up is None else loss_of(structure, runner_up)
-    rounding = rounding_of(structure, loss)
-    if runner_up is not None and runner_up_loss is not None and runner_up_loss < loss - rounding:
-        # The search for the best was cut short.
-        prefix, runner_up = runner_up, prefix
-        loss, runner_up_loss = runner_up_loss, loss
-    bound = _bound(structure, best, loss)
-    proven = bound == loss
-    if second is not None:
-        proven = (
-            proven
-            and runner_up_loss is not None
-            and _bound(structure, second, runner_up_loss) == runner_up_loss
-        )
-    return Found(
-        prefix=prefix,
-        loss=loss,
-        bound=bound,
-        runner_up=runner_up,
-        runner_up_loss=runner_up_loss,
-        runner_up_proven=proven,
-        evaluated=best.nodes + (0 if second is None else second.nodes),
-        method="branch and bound",
-    )
+    found = optimum(form, prefix, "branch and bound", others)
+    bound = form.offset - best.most
+    exact = bound >= found.loss - _EXACT * max(abs(form.offset), abs(found.loss))
+    return found._replace(bound=found.loss if exact else bound, evaluated=best.nodes)
 
 
 def filled(members: tuple[int, ...], rules: Rules, depth: int) -> list[int]:
@@ -244,12 +188,6 @@ def preferred(
     return launch
 
 
-def _bound(structure: Sorting | Assignment, launch: Launch, loss: float) -> float:
-    """Turn the most that can be gained into a bound on the loss, at most the loss itself."""
-    bound = structure.offset - launch.most
-    return loss if bound >= loss - _EXACT * max(abs(structure.offset), abs(loss)) else bound
-
-
 def _one_column_each(row: np.ndarray, column: np.ndarray, n_columns: int) -> sparse.coo_array:
     """Have each policy that is listed in one cell, and count the cells of a column."""
     n_cells, n_listed = len(row), int(row.max()) + 1
@@ -267,7 +205,7 @@ def _one_column_each(row: np.ndarray, column: np.ndarray, n_columns: int) -> spa
 def _greedy(table: np.ndarray, rules: Rules, depth: int) -> tuple[int, ...]:
     """List as many policies as can be afforded, those that gain most the sooner."""
     order = np.argsort(-table.max(axis=1), kind="stable")
-    launches = (fill(order, rules, size) for size in range(depth, 0, -1))
+    launches = (rules.fill(order, size) for size in range(depth, 0, -1))
     return tuple(sorted(next(launch for launch in launches if launch is not None)))
 
 
@@ -276,11 +214,10 @@ def _cells(
 ) -> tuple[Int[np.ndarray, " cells"], Int[np.ndarray, " cells"]]:
     """List the policies and columns that can matter.
 
-    Where at least `spare` policies cost no more and gain no less in a column than policy i does,
-    two of them are not listed elsewhere, and at least one gives another set than the best: i is not
-    needed there, not even for the second best set.
+    Where as many policies as there are free places cost no more and gain no less in a column than
+    policy i does, one of them is not listed elsewhere: i is not needed there.
     """
-    spare = depth - int(rules.required.sum()) + 1
+    spare = max(1, depth - int(rules.required.sum()))
     required = np.flatnonzero(rules.required & open_to)
     others = np.flatnonzero(~rules.required & open_to)
     policies, columns = [], []

@@ -195,8 +195,6 @@ class Ascent(NamedTuple):
         The latter.
     dual
         The highest bound on what is left, infinite where nothing better can be left.
-    prices
-        Those of the highest bound before any policy was added.
     seen
         Choices of the relaxation on the way, each of which the part allows.
     work
@@ -206,7 +204,6 @@ class Ascent(NamedTuple):
     part: Part
     added: tuple[int, ...]
     dual: Dual
-    prices: Float[np.ndarray, " M"]
     seen: list[tuple[int, ...]]
     work: int
 
@@ -237,7 +234,7 @@ def ascend(
     # A price above the cap does no good: lowering it takes as much off what is saved.
     here = best = bound(regret, part, np.minimum(prices, part.cap))
     n_draws, work = len(part.cap), _work(part, 1)
-    first, added = best.prices, tuple[int, ...]()
+    added = tuple[int, ...]()
     seen: dict[tuple[int, ...], None] = {}
     pace = _Pace(np.zeros(n_draws), 1.0, 0)
     for start in range(0, steps, _ROUND):
@@ -253,10 +250,9 @@ def ascend(
             here = bound(regret, part, climbed.prices)
             work += _work(part, 1)
         best = here if here.value > best.value else best
-        first = first if added else best.prices
     seen[(*added, *part.policies[best.chosen].tolist())] = None
     part, best, here, new = _reduced(regret, part, best, here, target)
-    return Ascent(part, added + new, best, first, list(seen), work)
+    return Ascent(part, added + new, best, list(seen), work)
 
 
 def _work(part: Part, times: int) -> int:

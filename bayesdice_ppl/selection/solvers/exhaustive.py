@@ -1,10 +1,9 @@
 """Try every ranking that can make a difference, and keep the two best.
 
 This is algorithm OfflineSelect of Yang et al., Offline Policy Selection under Uncertainty, section
-2.3, with two savings that leave it exact: only the first `depth` places of a ranking are varied,
-as sets where their order does not matter, and the loss is averaged over draws beforehand wherever
-the score's structure allows it. Trying everything is also the proof that the answer is optimal
-over these draws.
+2.3, with two savings that leave it exact. Only the first `depth` places of a ranking are varied,
+as sets where their order does not matter. And the loss is averaged over draws beforehand wherever
+it has a form. Trying everything is also the proof that the answer is optimal over these draws.
 """
 
 from collections.abc import Iterator
@@ -15,68 +14,30 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from bayesdice_ppl.errors import ScoreError
-from bayesdice_ppl.losses import Score
-from bayesdice_ppl.losses.structure import ROUNDING
-from bayesdice_ppl.selection.rules import Rules, no_rules
+from bayesdice_ppl.scores.forms import ROUNDING
+from bayesdice_ppl.selection.problem import RankingProblem
 from bayesdice_ppl.selection.solvers.found import Found
 from bayesdice_ppl.selection.solvers.objective import fast_objective
 
 _CHUNK = 1 << 16
 
 
-def prefix_sizes(score: Score, rules: Rules) -> list[int]:
-    """Tell how many places a prefix may have: the depth, or fewer where the rules leave no choice.
+def count_prefixes(problem: RankingProblem) -> int:
+    """Count the prefixes that a search tries: N!/(N - depth)!, or C(N, depth) sets.
 
-    Fewer than the depth are launched only by scores that allow it, and only where a budget or a
-    lack of policies that may go live asks for it; the longest come first.
+    Policies that may not go live are left out; a budget is not considered.
     """
-    n_policies = len(rules.excluded)
-    depth = score.depth(n_policies)
-    if not score.partial:
-        return [depth]
-    most = min(depth, int((~rules.excluded).sum()))
-    least = max(int(rules.required.sum()), 1) if np.isfinite(rules.budget) else most
-    return list(range(most, least - 1, -1))
+    ways = perm if problem.score.ordered else comb
+    return sum(ways(len(problem.listable), size) for size in problem.sizes)
 
 
-def count_prefixes(score: Score, n_policies: int, rules: Rules | None = None) -> int:
-    """Count the prefixes that an exhaustive search tries: N!/(N - depth)!, or C(N, depth) sets.
+def search(problem: RankingProblem, max_evaluations: int | None = None) -> Found:
+    """Find the prefix with the lowest loss, and the next best, by trying all of them.
 
     Parameters
     ----------
-    score : Score
-        What is to be minimized.
-    n_policies : int
-        N.
-    rules : Rules, optional
-        Of policies that may not go live none is tried; a budget is not counted in.
-    """
-    rules = no_rules(n_policies) if rules is None else rules
-    ways = perm if score.ordered else comb
-    return sum(ways(len(_varied(score, rules)), size) for size in prefix_sizes(score, rules))
-
-
-def search(
-    values: Float[np.ndarray, "M N"],
-    score: Score,
-    preference: Int[np.ndarray, " N"],
-    *,
-    rules: Rules | None = None,
-    max_evaluations: int | None = None,
-) -> Found:
-    """Find the prefix with the lowest expected loss, and the next best, by trying all of them.
-
-    Parameters
-    ----------
-    values : Float[ndarray, "M N"]
-        Draws of the policy values, reward per step, finite.
-    score : Score
-        What to minimize the loss of.
-    preference : Int[ndarray, "N"]
-        All policies, the preferred first: among prefixes of equal loss the one wins that is first
-        in lexicographic order when the policies are numbered so.
-    rules : Rules, optional
-        Which launches are allowed; all if left out.
+    problem : RankingProblem
+        Draws, score and rules.
     max_evaluations : int, optional
         Largest number of prefixes to try; the score's own limit if left out.
 
@@ -88,26 +49,29 @@ def search(
     Raises
     ------
     ScoreError
-        If there are more prefixes than that, none is allowed, or the score does not fit the
+        There are more prefixes than that, none is allowed, or the score does not fit the
         candidates.
     """
-    n_policies = values.shape[1]
-    score.check(n_policies)
-    rules = no_rules(n_policies) if rules is None else rules
-    total = _check_effort(score, n_policies, rules, max_evaluations)
-    scale = score.loss_scale(values)
-    rank_of = np.argsort(preference)
-    varied = sorted(_varied(score, rules), key=lambda i: rank_of[i])
+    score, rules = problem.score, problem.rules
+    score.check(problem.n_policies)
+    limit = score.max_evaluations if max_evaluations is None else max_evaluations
+    total = count_prefixes(problem)
+    if total > limit:
+        raise ScoreError(
+            f"{score.name} of {problem.n_policies} candidates: expected at most "
+            f"max_evaluations = {limit:,} {'rankings' if score.ordered else 'sets'} to try, found "
+            f"{total:,}. Leave out candidates that have no chance, choose a smaller k, or raise "
+            "max_evaluations."
+        )
+    policies = np.array(problem.listable, np.intp)
     best: list[tuple[int, ...]] = []
     best_losses = np.empty(0)
     evaluated = 0
-    for size in prefix_sizes(score, rules):
-        launched = score.launches(n_policies)
-        head = size if launched is None else min(size, launched)
-        objective = fast_objective(score, values, size, total)
-        for prefixes in _prefixes(np.array(varied, np.intp), size, ordered=score.ordered):
+    for size in problem.sizes:
+        objective = fast_objective(problem, size, total)
+        for prefixes in _prefixes(policies, size, ordered=score.ordered):
             if not rules.free:
-                prefixes = prefixes[rules.allow(prefixes[:, :head])]
+                prefixes = prefixes[rules.allow(prefixes[:, : problem.head(size)])]
             if not len(prefixes):
                 continue
             evaluated += len(prefixes)
@@ -116,50 +80,29 @@ def search(
                 bad = int(np.argmin(np.isfinite(found)))
                 raise ScoreError(
                     f"{score.name} is {found[bad]} for the ranking that begins with policies "
-                    f"{prefixes[bad].tolist()} (counted from 0): not finite"
+                    f"{prefixes[bad].tolist()} (counted from 0): not finite."
                 )
             losses = np.concatenate([best_losses, found])
-            kept = _two_lowest(losses, ROUNDING * max(scale, float(np.abs(losses).max())))
+            rounding = ROUNDING * max(problem.scale, float(np.abs(losses).max()))
+            kept = _two_lowest(losses, rounding)
             known = len(best)
             best = [
                 best[row] if row < known else tuple(prefixes[row - known].tolist()) for row in kept
             ]
             best_losses = losses[kept]
     if not best:
-        raise ScoreError(f"no set of policies that {score.name} could launch is allowed")
-    alone = len(best) == 1
+        raise ScoreError(f"no set of policies that {score.name} could launch is allowed.")
+    loss, *other_losses = best_losses.tolist()
     return Found(
-        prefix=best[0],
-        loss=float(best_losses[0]),
-        bound=float(best_losses[0]),
-        runner_up=None if alone else best[1],
-        runner_up_loss=None if alone else float(best_losses[1]),
-        runner_up_proven=True,
+        best[0],
+        loss,
+        bound=loss,
         evaluated=evaluated,
         method="exhaustive",
+        runner_up=best[1] if other_losses else None,
+        runner_up_loss=other_losses[0] if other_losses else None,
+        runner_up_proven=True,
     )
-
-
-def _varied(score: Score, rules: Rules) -> list[int]:
-    """List the policies that a prefix is made of."""
-    n_policies = len(rules.excluded)
-    if score.launches(n_policies) != score.depth(n_policies):
-        return list(range(n_policies))  # what lies past the launch is listed too
-    return np.flatnonzero(~rules.excluded).tolist()
-
-
-def _check_effort(score: Score, n_policies: int, rules: Rules, max_evaluations: int | None) -> int:
-    """Count the prefixes that a search has to try, and refuse too many."""
-    total = count_prefixes(score, n_policies, rules)
-    limit = score.max_evaluations if max_evaluations is None else max_evaluations
-    if total > limit:
-        what = "rankings" if score.ordered else "sets"
-        raise ScoreError(
-            f"{score.name} of {n_policies} candidates means trying {total:,} {what}, and "
-            f"max_evaluations is {limit:,}: leave out candidates that have no chance, choose a "
-            "smaller k, or raise max_evaluations"
-        )
-    return total
 
 
 def _prefixes(

@@ -1,7 +1,7 @@
-"""Losses of rankings, judged in batches, within a budget, and none judged in vain.
+"""Losses of rankings, judged in batches, within a budget, each ranking only once.
 
-A search comes back to the same rankings over and over. Their losses are remembered in a table,
-held in arrays so that many are looked up at once, and what the budget counts is new rankings.
+A search comes back to the same rankings over and over. Their losses are remembered, so that the
+budget counts new rankings alone.
 """
 
 from typing import final
@@ -10,16 +10,10 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from bayesdice_ppl.errors import ScoreError
-from bayesdice_ppl.losses import Objective
-from bayesdice_ppl.losses.structure import ROUNDING
+from bayesdice_ppl.scores.forms import ROUNDING
+from bayesdice_ppl.scores.score import Objective
 from bayesdice_ppl.selection.rules import Rules
-
-# Slots of the table: 64 MB. It holds half as many losses; those that come later are not kept.
-_MOST_SLOTS = 1 << 22
-# Odd and without structure: what makes the keys of rankings, and what makes slots of keys, the
-# latter 2^64 over the golden ratio (Knuth, The Art of Computer Programming, section 6.4).
-_KEY = np.uint64(0xD1342543DE82EF95)
-_SLOT = np.uint64(0x9E3779B97F4A7C15)
+from bayesdice_ppl.selection.solvers.neighbors import first_lowest
 
 
 @final
@@ -37,7 +31,7 @@ class Judge:
     launches : int
         How many of the first places are launched.
     ordered : bool
-        Whether the order of the places matters; where not, the objective sees sorted rows.
+        Whether the order of the places matters; where not, the objective gets sorted rows.
     max_evaluations : int
         Most rankings to hand to the objective.
     scale : float
@@ -47,8 +41,8 @@ class Judge:
 
     Attributes
     ----------
-    evaluated, left : int
-        How many rankings were judged, and how many more may be.
+    left : int
+        How many more rankings may be judged.
     best : Int[ndarray, "B depth"]
         The best ranking seen and the best other one: B is 0, 1 or 2. The lexicographically first
         of those of equal loss.
@@ -68,13 +62,16 @@ class Judge:
         batch: int,
     ) -> None:
         self.rules, self.launches, self.ordered, self.batch = rules, launches, ordered, batch
-        self.evaluated, self.left = 0, max_evaluations
+        self.left = max_evaluations
         self.best, self.best_losses = np.empty((0, depth), np.intp), np.empty(0)
         self._objective, self._scale = objective, scale
-        self._weights = np.cumprod(np.full(depth, _KEY))
-        bits = min(2 * max_evaluations, _MOST_SLOTS - 1).bit_length()
-        self._shift, self._last_slot = np.uint64(64 - bits), np.uint64((1 << bits) - 1)
-        self._known, self._remembered = np.zeros(1 << bits, np.uint64), np.empty(1 << bits)
+        self._key_type = np.min_scalar_type(len(rules.cost))
+        self._known: dict[bytes, float] = {}
+
+    @property
+    def evaluated(self) -> int:
+        """How many rankings were judged."""
+        return len(self._known)
 
     @property
     def spent(self) -> bool:
@@ -96,13 +93,11 @@ class Judge:
             return np.ones(len(rows), bool)
         return self.rules.allow(rows[:, : self.launches])
 
-    def keys(self, rows: Int[np.ndarray, "R depth"]) -> np.ndarray:
-        """Give a number to each ranking, or set: R of 64 bits, never 0.
-
-        Two rankings have the same one by a rare accident only (a chance of 1e-7 or so in a search
-        of a million); the later would then be passed over.
-        """
-        return self.canonical(rows).astype(np.uint64) @ self._weights | np.uint64(1)
+    def keys(self, rows: Int[np.ndarray, "R depth"]) -> list[bytes]:
+        """Give a key to each ranking, or set."""
+        flat = self.canonical(rows).astype(self._key_type).tobytes()
+        size = rows.shape[1] * self._key_type.itemsize
+        return [flat[start : start + size] for start in range(0, len(flat), size)]
 
     def losses(self, rows: Int[np.ndarray, "R depth"]) -> Float[np.ndarray, " R"]:
         """Give the losses of rankings.
@@ -121,47 +116,23 @@ class Judge:
         Raises
         ------
         ScoreError
-            If the objective returns something of another shape, or a loss that is not finite.
+            The objective returns something of another shape, or a loss that is not finite.
         """
         losses = np.full(len(rows), np.inf)
         rows = self.canonical(rows)
         allowed = np.flatnonzero(self.allowed(rows))
-        keys, first, which = np.unique(
-            self.keys(rows[allowed]), return_index=True, return_inverse=True
-        )
-        slots = self._slots(keys)
-        known = self._known[slots] == keys
-        distinct = np.where(known, self._remembered[slots], np.inf)
-        new = np.flatnonzero(~known)
-        new = new[np.argsort(first[new])][: self.left]
-        if len(new):
-            judged = rows[allowed[first[new]]]
-            distinct[new] = self._judge(judged)
-            self._remember(keys[new], distinct[new])
-            self._keep_best(judged, distinct[new])
-        losses[allowed] = distinct[which]
+        keys = self.keys(rows[allowed])
+        new: dict[bytes, int] = {}
+        for key, row in zip(keys, allowed.tolist(), strict=True):
+            if key not in self._known:
+                new.setdefault(key, row)
+        judged = rows[list(new.values())[: self.left]]
+        if len(judged):
+            found = self._judge(judged)
+            self._known.update(zip(new, found.tolist(), strict=False))
+            self._keep_best(judged, found)
+        losses[allowed] = [self._known.get(key, np.inf) for key in keys]
         return losses
-
-    def _slots(self, keys: np.ndarray) -> np.ndarray:
-        """Give the slot of the table in which each key stands, or else a free one (Knuth, 6.4)."""
-        slots = keys * _SLOT >> self._shift
-        while True:
-            held = self._known[slots]
-            others = (held != keys) & (held != 0)
-            if not others.any():
-                return slots
-            slots[others] = (slots[others] + np.uint64(1)) & self._last_slot
-
-    def _remember(self, keys: np.ndarray, losses: Float[np.ndarray, " R"]) -> None:
-        """Put losses into the table; no two keys are the same, and none is there already."""
-        if 2 * self.evaluated > len(self._known):
-            return
-        while len(keys):
-            slots = self._slots(keys)
-            self._known[slots], self._remembered[slots] = keys, losses
-            # Of several keys that found the same free slot the last has it.
-            lost = self._known[slots] != keys
-            keys, losses = keys[lost], losses[lost]
 
     def _judge(self, rows: Int[np.ndarray, "R depth"]) -> Float[np.ndarray, " R"]:
         """Call the objective on rankings that are new."""
@@ -171,14 +142,14 @@ class Judge:
             got = np.asarray(self._objective(part), np.float64)
             if got.shape != (len(part),):
                 raise ScoreError(
-                    f"a loss must be one number per ranking, shape ({len(part)},): got {got.shape}"
+                    f"a loss: expected one number per ranking, shape ({len(part)},), found shape "
+                    f"{got.shape}."
                 )
             if not np.isfinite(got).all():
                 bad = int(np.argmin(np.isfinite(got)))
-                raise ScoreError(f"the loss of ranking {part[bad].tolist()} is {got[bad]}")
+                raise ScoreError(f"the loss of ranking {part[bad].tolist()} is {got[bad]}.")
             losses[start : start + len(part)] = got
         self.left -= len(rows)
-        self.evaluated += len(rows)
         return losses
 
     def _keep_best(self, rows: np.ndarray, losses: np.ndarray) -> None:
@@ -190,11 +161,3 @@ class Judge:
         if len(others):
             kept.append(others[first_lowest(rows[others], losses[others], self.tolerance)])
         self.best, self.best_losses = rows[kept], losses[kept]
-
-
-def first_lowest(
-    rows: Int[np.ndarray, "R depth"], losses: Float[np.ndarray, " R"], tolerance: float
-) -> int:
-    """Give the index of the lowest loss, and of the lexicographically first row among equals."""
-    lowest = np.flatnonzero(losses <= losses.min() + tolerance)
-    return int(lowest[0] if len(lowest) == 1 else lowest[np.lexsort(rows[lowest].T[::-1])[0]])

@@ -13,11 +13,18 @@ import numpy as np
 from jaxtyping import Int
 
 from bayesdice_ppl.errors import ScoreError
-from bayesdice_ppl.losses import Objective
+from bayesdice_ppl.scores.score import Objective
 from bayesdice_ppl.selection.rules import Rules
 from bayesdice_ppl.selection.solvers.found import Found
-from bayesdice_ppl.selection.solvers.judge import Judge, first_lowest
-from bayesdice_ppl.selection.solvers.neighbors import Moves, extended, kicked, moved, neighborhood
+from bayesdice_ppl.selection.solvers.judge import Judge
+from bayesdice_ppl.selection.solvers.neighbors import (
+    Moves,
+    extended,
+    first_lowest,
+    kicked,
+    moved,
+    neighborhood,
+)
 
 BATCH = 512
 BEAM_WIDTH = 8
@@ -83,26 +90,28 @@ def improve(
     -------
     Found
         Without a bound; the runner-up is the best other ranking, or set, that was seen.
-        `evaluated` is `max_evaluations` if the search ended for want of them.
+        `evaluated` is `max_evaluations` if the search used them up.
 
     Raises
     ------
     ScoreError
-        If a start is not allowed, or the objective returns something of another shape or a loss
-        that is not finite.
+        A start is not allowed, or the objective returns something of another shape or a loss that
+        is not finite.
     """
     if not ordered and launches != depth:
-        raise ScoreError(f"a set is launched as a whole: got depth {depth}, launches {launches}")
+        raise ScoreError(
+            f"launches: expected {depth}, as a set is launched as a whole, found {launches}."
+        )
     starts = np.asarray(starts, np.intp)
     refused = ~rules.allow(starts[:, :launches])
     if refused.any() or not len(starts):
         raise ScoreError(
-            f"a search starts from rankings that the rules allow, at least one: of the "
-            f"{len(starts)} given {refused.sum()} break a rule"
+            f"starts: expected rankings that the rules allow, at least one, found {len(starts)}, "
+            f"of which {refused.sum()} break a rule."
         )
     judge = Judge(objective, rules, depth, launches, ordered, max_evaluations, scale, batch)
     moves = neighborhood(n_policies, depth, ordered=ordered)
-    explored: set[int] = set()
+    explored: set[bytes] = set()
     optima = _climb(
         judge, moves, np.concatenate([starts, _beam(judge, starts[0], beam_width)]), explored
     )
@@ -125,19 +134,18 @@ def improve(
         prefix,
         loss,
         bound=None,
-        runner_up=others[0] if others else None,
-        runner_up_loss=other_losses[0] if others else None,
-        runner_up_proven=False,
         evaluated=judge.evaluated,
         method="local search",
+        runner_up=others[0] if others else None,
+        runner_up_loss=other_losses[0] if others else None,
     )
 
 
 def _beam(judge: Judge, start: Int[np.ndarray, " depth"], width: int) -> Int[np.ndarray, "W depth"]:
     """Fill the places one by one, keeping the best few partial rankings at each.
 
-    A partial ranking is judged by its completion. It is completed from the start's policies: one
-    that comes in from behind takes the place of the last of them that the rules can do without.
+    A partial ranking is judged by its completion from the start's policies. A policy that is not
+    one of these takes the place of the last of them that the rules allow to leave.
     """
     n_policies, depth, launches = len(judge.rules.cost), len(start), judge.launches
     per_member = depth * n_policies - depth * (depth - 1) // 2
@@ -154,10 +162,11 @@ def _beam(judge: Judge, start: Int[np.ndarray, " depth"], width: int) -> Int[np.
                 break
             trade = Moves(np.full_like(broken, place), source[broken], np.full_like(broken, other))
             filled[broken] = moved(whole[broken], trade, depth)
-        losses, keys = judge.losses(filled), judge.keys(filled)
-        # Members that are completed to the same ranking would crowd others out.
-        alone = np.unique(keys, return_index=True)[1]
-        alone = np.sort(alone[np.isfinite(losses[alone])])
+        losses = judge.losses(filled)
+        # Members that are completed to the same ranking would crowd others out: the first is kept.
+        first = {key: row for row, key in reversed(list(enumerate(judge.keys(filled))))}
+        alone = np.sort(list(first.values()))
+        alone = alone[np.isfinite(losses[alone])]
         if not len(alone):
             break
         rows = filled[alone[np.argsort(losses[alone], kind="stable")[:width]]]
@@ -174,7 +183,7 @@ class _Climb(NamedTuple):
 
 
 def _climb(
-    judge: Judge, moves: Moves, bases: Int[np.ndarray, "R depth"], explored: set[int]
+    judge: Judge, moves: Moves, bases: Int[np.ndarray, "R depth"], explored: set[bytes]
 ) -> list[_Climb]:
     """Make moves that lower the loss from each of the bases until none does.
 
@@ -184,7 +193,7 @@ def _climb(
     n_policies, n_moves = len(judge.rules.cost), len(moves.place)
 
     def is_new(row: np.ndarray) -> bool:
-        key = int(judge.keys(row[None])[0])
+        key = judge.keys(row[None])[0]
         new = key not in explored
         explored.add(key)
         return new

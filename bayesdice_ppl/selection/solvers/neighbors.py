@@ -1,18 +1,23 @@
 """Rankings that differ from a given one by a single move, many at a time.
 
-All moves are one kind. A ranking is written with the policies that it does not list behind it, in
-order of preference; the policy at position q goes to place p; the one at x makes room and takes
-its position; those between p and x move up by one. With x = p that is a swap, or a replacement
-if q lies behind the listed places; with x = q it is an insertion.
+All moves are of one kind. A ranking is written with the policies that it does not list at its end,
+in order of preference. The policy at position q goes to place p; the one at x makes room and takes
+its position; those between p and x move by one. With x = p that is a swap, or a replacement if q is
+past the listed places; with x = q it is an insertion.
 """
 
 from typing import NamedTuple, final
 
 import numpy as np
-from jaxtyping import Int
+from jaxtyping import Float, Int
+
+from bayesdice_ppl.scores.forms import ROUNDING, Form
+from bayesdice_ppl.selection.rules import Rules
 
 # Points of the sequence for each block exchange wanted: some are too small, or there already.
 _POINTS = 16
+# Indices in the neighbors of a ranking, above which they are too many to list.
+_MOST_INDICES = 20_000_000
 
 
 @final
@@ -49,9 +54,9 @@ def neighborhood(n_policies: int, depth: int, *, ordered: bool) -> Moves:
     Returns
     -------
     Moves
-        Each listed policy replaced by each that is not, those of the preferred first: depth (N -
-        depth). Where order matters, also each that is not listed inserted at each place while the
-        last is dropped, each two places swapped, and each policy inserted at each other place.
+        Each listed policy replaced by each unlisted one, those of the preferred first: depth (N -
+        depth). Where order matters, also each unlisted one inserted at each place while the last
+        is dropped, each two places swapped, and each policy inserted at each other place.
     """
     unlisted, place = (a.ravel() for a in np.mgrid[depth:n_policies, :depth])
     parts = [(place, unlisted, place)]
@@ -80,9 +85,9 @@ def moved(whole: Int[np.ndarray, "R N"], moves: Moves, depth: int) -> Int[np.nda
     Parameters
     ----------
     whole : Int[ndarray, "R N"]
-        Rankings with the unlisted policies behind: see `extended`.
+        Rankings with the unlisted policies at the end: see `extended`.
     moves : Moves
-        R moves, the first for the first ranking.
+        R moves, the first for the first ranking; or K moves of a single ranking.
     depth : int
         How many policies are listed.
 
@@ -100,14 +105,59 @@ def moved(whole: Int[np.ndarray, "R N"], moves: Moves, depth: int) -> Int[np.nda
     return np.take_along_axis(whole, origin, axis=1)
 
 
+def best_neighbor(
+    form: Form, prefix: tuple[int, ...], rules: Rules, *, ordered: bool
+) -> list[tuple[int, ...]]:
+    """Find the best launch that differs by one move, where all can be listed.
+
+    Parameters
+    ----------
+    form : Form
+        The expected loss.
+    prefix : tuple of int
+        What it differs from; all of it is launched.
+    rules : Rules
+        Which launches are allowed.
+    ordered : bool
+        Whether the order of the policies matters; where not, rows are sorted.
+
+    Returns
+    -------
+    list of tuple of int
+        One, or none. Of equals the lexicographically first.
+    """
+    n_policies, depth = len(rules.cost), len(prefix)
+    n_moves = depth * (n_policies - depth) * (1 + ordered) + ordered * depth**2
+    if n_moves * depth > _MOST_INDICES:
+        return []
+    moves = neighborhood(n_policies, depth, ordered=ordered)
+    whole = extended(np.array([prefix]), n_policies)
+    rows = moved(np.broadcast_to(whole, (len(moves.place), n_policies)), moves, depth)
+    rows = rows if ordered else np.sort(rows, axis=1)
+    rows = rows[rules.allow(rows)]
+    if not len(rows):
+        return []
+    losses = form.losses(rows)
+    best = first_lowest(rows, losses, ROUNDING * max(1.0, float(np.abs(losses).max())))
+    return [tuple(rows[best].tolist())]
+
+
+def first_lowest(
+    rows: Int[np.ndarray, "R depth"], losses: Float[np.ndarray, " R"], tolerance: float
+) -> int:
+    """Give the index of the lowest loss, and of the lexicographically first row among equals."""
+    lowest = np.flatnonzero(losses <= losses.min() + tolerance)
+    return int(lowest[0] if len(lowest) == 1 else lowest[np.lexsort(rows[lowest].T[::-1])[0]])
+
+
 def kicked(
     ranking: Int[np.ndarray, " depth"], n_policies: int, most: int, *, ordered: bool
 ) -> Int[np.ndarray, "R depth"]:
     """Change a ranking by more than one move could undo: let two adjacent blocks change places.
 
-    Blocks of the listed and the unlisted policies count alike, so that one that comes from behind
-    trades several policies at once. Which blocks, a Halton sequence tells: evenly spread, however
-    many are taken, and the same every time.
+    Blocks of listed and unlisted policies count alike, so that a block from the end trades several
+    policies at once. A Halton sequence picks the blocks: evenly spread, however many are taken, and
+    the same every time.
 
     Parameters
     ----------

@@ -1,32 +1,28 @@
 """What a search minimizes, as fast as the score allows.
 
 Where the mean loss has a form, the draws are summed over once and each ranking costs next to
-nothing. Otherwise every ranking is held against every draw: by JAX, compiled once for batches of
-one size, on the same draws for all rankings, so that two rankings differ by what they are alone.
+nothing. Otherwise every ranking is judged on every draw: by JAX, compiled once for batches of one
+size. All rankings are judged on the same draws, so that nothing else makes them differ.
 """
 
 import numpy as np
-from jaxtyping import Float
 
-from bayesdice_ppl.losses import Custom, Objective, Score
+from bayesdice_ppl.scores.score import Objective
+from bayesdice_ppl.selection.problem import RankingProblem
 
 # Losses of one batch, in numbers: 16 MB.
 _BATCH = 1 << 21
-# Below this many rankings compiling takes longer than it saves.
+# For fewer rankings than this, compiling takes longer than it saves.
 _WORTH_COMPILING = 2_000
 
 
-def fast_objective(
-    score: Score, values: Float[np.ndarray, "M N"], places: int, n_rankings: int
-) -> Objective:
+def fast_objective(problem: RankingProblem, places: int, n_rankings: int) -> Objective:
     """Make the function that a search calls.
 
     Parameters
     ----------
-    score : Score
-        What is minimized.
-    values : Float[ndarray, "M N"]
-        Draws of the policy values.
+    problem : RankingProblem
+        Draws and score.
     places : int
         How many places a ranking lists.
     n_rankings : int
@@ -37,25 +33,20 @@ def fast_objective(
     callable
         Takes rankings, Int (R, places), and gives Float (R,), the risk of their losses.
     """
-    plain = score.objective(values)
-    # The means of all but the user's functions are summed over the draws beforehand.
-    simple = score.averaged and not isinstance(score, Custom)
-    if simple or n_rankings < _WORTH_COMPILING:
-        return plain
-    compiled = _compiled(score, values, places)
-    if isinstance(score, Custom) and not _agree(compiled, plain, values.shape[1], places):
-        return plain
-    return compiled
+    if problem.form is not None or n_rankings < _WORTH_COMPILING:
+        return problem.objective
+    compiled = _compiled(problem)
+    return compiled if _agree(compiled, problem, places) else problem.objective
 
 
-def _compiled(score: Score, values: np.ndarray, places: int) -> Objective:
+def _compiled(problem: RankingProblem) -> Objective:
     """Give the objective with losses from JAX, in batches of one size."""
     import jax
     import jax.numpy as jnp
 
-    batch = max(1, min(1024, _BATCH // len(values)))
+    score, batch = problem.score, max(1, min(1024, _BATCH // len(problem.values)))
     with jax.enable_x64(True):
-        digest = jax.tree.map(jnp.asarray, score.digest(values))
+        digest = jax.tree.map(jnp.asarray, problem.digest)
         losses = jax.jit(lambda digest, rankings: score.of_digest(jnp, digest, rankings))
 
     def objective(rankings: np.ndarray) -> np.ndarray:
@@ -94,13 +85,15 @@ def in_batches(objective: Objective, batch: int) -> Objective:
     return batched
 
 
-def _agree(compiled: Objective, plain: Objective, n_policies: int, places: int) -> bool:
-    """Whether a user's function can be traced, and means the same when it is."""
-    rows = np.stack([np.arange(places), np.arange(n_policies)[::-1][:places]])
-    expected = plain(rows)  # what is wrong with the function itself is said by this call
+def _agree(compiled: Objective, problem: RankingProblem, places: int) -> bool:
+    """Tell whether a function, such as a user's, can be traced and gives the same when it is."""
+    everyone = np.arange(problem.n_policies)
+    rows = np.stack([everyone[:places], everyone[::-1][:places]])
+    expected = problem.objective(rows)  # what is wrong with the function itself is said here
     try:
         found = compiled(rows)
     except Exception:
-        # Whatever a function of NumPy's makes of a tracer: called as it is, it has just worked.
+        # NumPy code may do anything with a traced array. As plain NumPy it has just worked.
         return False
-    return bool(np.allclose(found, expected, rtol=1e-9, atol=1e-12 * np.abs(expected).max()))
+    size = max(problem.scale, float(np.abs(expected).max()))
+    return bool(np.allclose(found, expected, rtol=1e-9, atol=1e-12 * size))

@@ -15,9 +15,8 @@ from jaxtyping import Bool, Float, Int
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
-from bayesdice_ppl.losses.structure import ROUNDING, Pairwise
-from bayesdice_ppl.selection.solvers.comparing import loss_of, rounding_of
-from bayesdice_ppl.selection.solvers.found import Found
+from bayesdice_ppl.scores.forms import ROUNDING, Pairwise
+from bayesdice_ppl.selection.solvers.found import Found, optimum
 
 # Policies in a group up to which it is ordered exactly, over its 2^16 sets.
 _MOST_EXACT = 16
@@ -26,33 +25,29 @@ _MOST_INSERTIONS = 400_000_000
 _MOST_CIRCLES = 50_000
 
 
-def order_pairs(structure: Pairwise) -> Found:
-    """Find the order of lowest loss, and the next best.
+def order_pairs(form: Pairwise) -> Found:
+    """Find the order of lowest loss, and the best one with two neighbors exchanged.
 
     Policies are numbered in order of preference, 0 first: among orders of equal loss the one wins
     that is first in lexicographic order, unless the better-before relation has circles.
 
     Parameters
     ----------
-    structure : Pairwise
+    form : Pairwise
         Loss of each pair of N policies in each of its two orders.
 
     Returns
     -------
     Found
-        With method "pairwise ordering". Its bound is the loss, and the runner-up is proven, unless
-        more than 16 policies are in circles with each other.
+        With method "pairwise ordering". Its bound is the loss, unless more than 16 policies are in
+        circles with each other.
 
     Notes
     -----
-    *Runner-up.* Any order other than the best one has two policies turned around that are
-    neighbors in the best one. If these two are of different groups that loses as much as exchanging
-    them alone, or more, as the best order agrees with the relation between groups. If no such two
-    are turned around, two of one group are, and that group is in its second best order or worse,
-    which has its place between the other groups. So the least of these exchanges and of these
-    second best orders is the second best order of all.
+    *Runner-up.* Without circles it is proven: any other order has two policies reversed that are
+    neighbors in the best one, and loses as much as exchanging them alone, or more.
     """
-    table = structure.table
+    table = form.table
     n = len(table)
     # What listing i (row) before j gains over the reverse.
     gain = table.T - table
@@ -64,29 +59,15 @@ def order_pairs(structure: Pairwise) -> Found:
     members = np.split(np.argsort(label, kind="stable"), np.cumsum(np.bincount(label))[:-1])
     groups = [_order_group(gain, group, tolerance) for group in members if len(group) > 1]
     order = _merged(apart, [group.order for group in groups])
+    others = [_neighbors_exchanged(gain, order, tolerance)] if n > 1 else []
     prefix = tuple(order.tolist())
-    loss = loss_of(structure, prefix)
-    exact = all(group.second is not None for group in groups)
-    bound = loss
+    found = optimum(form, prefix, "pairwise ordering", others, proven=not groups)
+    bound = found.loss
     if any(group.bound < group.loss for group in groups):
         pairs = np.minimum(table, table.T)[np.triu_indices(n, 1)].sum()
-        bound = min(loss, structure.offset + pairs + sum(group.bound for group in groups))
-    second = _second(gain, apart, order, groups, tolerance)
-    second_loss = None if second is None else loss_of(structure, second)
-    rounding = rounding_of(structure, loss)
-    if second is not None and second_loss is not None and second_loss < loss - rounding:
-        # The search of a large group was cut short.
-        prefix, second, loss, second_loss = second, prefix, second_loss, loss
-    return Found(
-        prefix=prefix,
-        loss=loss,
-        bound=bound,
-        runner_up=second,
-        runner_up_loss=second_loss,
-        runner_up_proven=exact,
-        evaluated=1 + sum(group.evaluated for group in groups),
-        method="pairwise ordering",
-    )
+        bound = min(bound, form.offset + pairs + sum(group.bound for group in groups))
+    evaluated = 1 + sum(group.evaluated for group in groups)
+    return found._replace(bound=bound, evaluated=evaluated)
 
 
 @final
@@ -96,9 +77,6 @@ class _Group(NamedTuple):
     order: Int[np.ndarray, " n"]
     loss: float
     bound: float
-    # Known where the group is small.
-    second: Int[np.ndarray, " n"] | None
-    second_loss: float
     evaluated: int
 
 
@@ -111,13 +89,13 @@ def _order_group(gain: np.ndarray, group: np.ndarray, tolerance: float) -> _Grou
     bound = min(loss, _circles(within[np.ix_(order, order)], tolerance))
     if loss - bound <= len(group) * tolerance:
         bound = loss
-    return _Group(group[order], loss, bound, None, np.inf, evaluated)
+    return _Group(group[order], loss, bound, evaluated)
 
 
 def _by_sets(
     gain: Float[np.ndarray, "n n"], group: Int[np.ndarray, " n"], tolerance: float
 ) -> _Group:
-    """Find the two best orders of every set, from those of sets with one policy less.
+    """Find the best order of every set, from those of sets with one policy less.
 
     (Held and Karp, A dynamic programming approach to sequencing problems, 1962.)
     """
@@ -126,34 +104,22 @@ def _by_sets(
     sets = np.arange(1 << n)
     member = (sets[:, None] >> np.arange(n) & 1).astype(bool)
     size = member.sum(axis=1)
-    # Of each set, the losses of its two best orders; and the policy listed first, times 2, plus
-    # which of the orders of the others follows.
-    losses = np.full((1 << n, 2), np.inf)
-    losses[0, 0] = 0.0
-    choice = np.zeros((1 << n, 2), int)
+    # Of each set, the loss of its best order, and the policy listed first in it.
+    losses, choice = np.zeros(1 << n), np.zeros(1 << n, int)
     for count in range(1, n + 1):
         layer = sets[size == count]
         rest = layer[:, None] ^ (1 << np.arange(n))
         rest[~member[layer]] = 0
-        tried = losses[rest] + (member[layer] @ excess.T)[:, :, None]
+        tried = losses[rest] + member[layer] @ excess.T
         tried[~member[layer]] = np.inf
-        tried = tried.reshape(len(layer), 2 * n)
-        for rank in range(2):
-            lowest = tried.min(axis=1)
-            chosen = np.argmax(tried <= lowest[:, None] + tolerance, axis=1)
-            losses[layer, rank] = tried[np.arange(len(layer)), chosen]
-            choice[layer, rank] = chosen
-            tried[np.arange(len(layer)), chosen] = np.inf
-    orders = []
-    for rank in range(2):
-        left, which, order = (1 << n) - 1, rank, list[int]()
-        while left:
-            first, which = divmod(int(choice[left, which]), 2)
-            order.append(first)
-            left ^= 1 << first
-        orders.append(group[order])
-    loss, second_loss = losses[-1].tolist()
-    return _Group(orders[0], loss, loss, orders[1], second_loss, 1 << n)
+        chosen = np.argmax(tried <= tried.min(axis=1, keepdims=True) + tolerance, axis=1)
+        losses[layer], choice[layer] = tried[np.arange(len(layer)), chosen], chosen
+    left, order = (1 << n) - 1, list[int]()
+    while left:
+        order.append(int(choice[left]))
+        left ^= 1 << order[-1]
+    loss = float(losses[-1])
+    return _Group(group[order], loss, loss, 1 << n)
 
 
 def _by_insertion(
@@ -239,24 +205,12 @@ def _merged(
     return np.array(merged)
 
 
-def _second(
-    gain: np.ndarray,
-    apart: np.ndarray,
-    order: Int[np.ndarray, " N"],
-    groups: list[_Group],
-    tolerance: float,
-) -> tuple[int, ...] | None:
-    """Give the best order after exchanging two neighbors, or with a group in its next order."""
-    if len(order) == 1:
-        return None
+def _neighbors_exchanged(
+    gain: Float[np.ndarray, "N N"], order: Int[np.ndarray, " N"], tolerance: float
+) -> tuple[int, ...]:
+    """Exchange the two neighbors that this costs least for, the last of equals."""
     lost = gain[order[:-1], order[1:]]
-    least = float(lost.min())
-    place = int(np.flatnonzero(lost <= least + tolerance)[-1])
-    second = order.copy()
-    second[[place, place + 1]] = order[[place + 1, place]]
-    for i, group in enumerate(groups):
-        if group.second is not None and group.second_loss - group.loss < least - tolerance:
-            least = group.second_loss - group.loss
-            orders = [other.order for other in groups]
-            second = _merged(apart, [*orders[:i], group.second, *orders[i + 1 :]])
-    return tuple(second.tolist())
+    place = int(np.flatnonzero(lost <= lost.min() + tolerance)[-1])
+    other = order.copy()
+    other[[place, place + 1]] = order[[place + 1, place]]
+    return tuple(other.tolist())

@@ -1,40 +1,34 @@
 """The best ranking where each place has a weight and each policy a merit: sort by merit.
 
 That the largest merit belongs to the largest weight is the rearrangement inequality (Hardy,
-Littlewood and Pólya, Inequalities, section 10.2). Policies that must or must not be launched leave
-it a sort; a budget makes it an integer program.
+Littlewood and Pólya, Inequalities, section 10.2). With policies that must or must not be launched
+it is still a sort. With a budget it is an integer program.
 """
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Int
 
-from bayesdice_ppl.losses.structure import ROUNDING, Sorting
+from bayesdice_ppl.scores.forms import ROUNDING, Sorting
 from bayesdice_ppl.selection.rules import Rules
-from bayesdice_ppl.selection.solvers.budget import (
-    Launch,
-    best_set,
-    binds,
-    certified,
-    filled,
-    preferred,
-)
-from bayesdice_ppl.selection.solvers.comparing import first_of_lowest, loss_of, rounding_of
-from bayesdice_ppl.selection.solvers.found import Found
+from bayesdice_ppl.selection.solvers.budget import best_set, certified, filled, preferred
+from bayesdice_ppl.selection.solvers.found import Found, optimum
+from bayesdice_ppl.selection.solvers.neighbors import best_neighbor
 
-# Places that are told apart in the integer program even where they are alike. It is larger so, and
-# HiGHS 1.12 does not print to standard output what it does about rounded solutions of the smaller.
+# Up to so many places are told apart in the integer program even where they are alike. It is larger
+# so, and HiGHS 1.12 does not print to standard output what it does to rounded solutions of the
+# smaller one.
 _FEW_PLACES = 30
 
 
-def sort(structure: Sorting, rules: Rules, *, ordered: bool, partial: bool) -> Found:
+def sort(form: Sorting, rules: Rules, *, ordered: bool, partial: bool) -> Found:
     """Find the prefix of lowest loss, and the next best.
 
     Policies are numbered in order of preference, 0 first: of policies of equal merit the preferred
-    is listed, and listed first. Under a budget that is tried for, not proven.
+    is listed, and listed first. Under a budget that is attempted, not proven.
 
     Parameters
     ----------
-    structure : Sorting
+    form : Sorting
         Merits of N policies and weights of the places. Under a budget, or where fewer policies
         than places may be listed, merits must not be negative.
     rules : Rules
@@ -44,13 +38,14 @@ def sort(structure: Sorting, rules: Rules, *, ordered: bool, partial: bool) -> F
         prefix is in increasing order.
     partial : bool
         Whether fewer policies than places may be listed, where too few are left or there is a
-        budget: the answer has as many as gain anything, the runner-up may be shorter.
+        budget: the answer has as many as gain anything.
 
     Returns
     -------
     Found
         With method "sorting", or "branch and bound" where the budget matters; its bound is then
-        below the loss if the search was cut short.
+        below the loss if the search was cut short. The runner-up is proven unless there is a
+        budget.
 
     Notes
     -----
@@ -61,18 +56,16 @@ def sort(structure: Sorting, rules: Rules, *, ordered: bool, partial: bool) -> F
 
     *Runner-up, another set.* A set other than S lacks one of S's free policies: the sorted merits
     of its free policies are nowhere above those of S's with the last exchanged for the best that S
-    leaves out. So that set is the second best, by the same argument. Where a launch may be shorter
-    for the budget's sake a part of S comes into question too, by the same argument all of S but
-    its last free policy.
+    leaves out. So that set is the second best, by the same argument.
 
     *Runner-up, the same set.* Sorting any other order of S by exchanging neighbors that are in
     the wrong order never raises the loss, and the last step but one is S in order of merit with
-    two neighbors exchanged. So the least of these N - 1 exchanges is the second best order.
+    two neighbors exchanged. So the least of these exchanges is the second best order.
     """
-    depth = len(structure.weight)
-    rank = _ranks(structure.merit)
-    if binds(rules, depth):
-        return _under_budget(structure, rules, rank, ordered=ordered, partial=partial)
+    depth = len(form.weight)
+    rank = _ranks(form)
+    if rules.limits_cost(depth):
+        return _under_budget(form, rules, rank, ordered=ordered, partial=partial)
     open_to = np.flatnonzero(~rules.excluded)
     required = np.flatnonzero(rules.required)
     free = open_to[~rules.required[open_to]]
@@ -83,97 +76,58 @@ def sort(structure: Sorting, rules: Rules, *, ordered: bool, partial: bool) -> F
     if 0 < n_free < len(free):
         exchanged = np.concatenate([required, free[: n_free - 1], free[[n_free]]])
         others.append(_arranged(exchanged, rank, ordered=ordered))
-    others += _near(structure, rules, prefix, rank, ordered=ordered, partial=partial)
-    loss = loss_of(structure, prefix)
-    second = first_of_lowest(structure, others)
-    return Found(
-        prefix,
-        loss,
-        loss,
-        second,
-        None if second is None else loss_of(structure, second),
-        True,
-        1,
-        "sorting",
-    )
+    if ordered and len(prefix) > 1:
+        others.append(_neighbors_exchanged(form, prefix))
+    return optimum(form, prefix, "sorting", others, proven=not rules.has_budget)
 
 
 def _under_budget(
-    structure: Sorting, rules: Rules, rank: np.ndarray, *, ordered: bool, partial: bool
+    form: Sorting, rules: Rules, rank: Int[np.ndarray, " N"], *, ordered: bool, partial: bool
 ) -> Found:
-    """Choose the set by an integer program; its order, and the next best order, by sorting."""
-    merit, weight = structure.merit, structure.weight
+    """Choose the set by an integer program, and its order by sorting."""
+    merit, weight = form.merit, form.weight
     depth = len(weight)
     if ordered or depth <= _FEW_PLACES:
         table, capacity = np.outer(merit, weight), np.ones(depth, int)
     else:
         table, capacity = merit[:, None] * weight[0], np.array([depth])
-
-    def other(than: tuple[int, ...] | None) -> Launch | None:
-        return best_set(table, capacity, rules, partial=partial, other_than=than)
-
-    best = other(None)
-    if best is None:
-        raise AssertionError("rules that no launch can meet are refused before")
+    best = best_set(table, capacity, rules, partial=partial)
     launch = filled(best.members, rules, depth)
     tolerance = ROUNDING * float(np.abs(merit).max())
-    launch = preferred(
-        launch, np.broadcast_to(merit[:, None], (len(merit), depth)), rules, tolerance
-    )
+    alike = np.broadcast_to(merit[:, None], (len(merit), depth))
+    launch = preferred(launch, alike, rules, tolerance)
     prefix = _arranged(np.array(launch), rank, ordered=ordered)
-    second = other(prefix)
-    others = _near(structure, rules, prefix, rank, ordered=ordered, partial=partial)
-    if second is not None and second.members:
-        members = np.array(filled(second.members, rules, depth))
-        others.append(_arranged(members, rank, ordered=ordered))
-    return certified(structure, prefix, others, best, second)
+    others = best_neighbor(form, prefix, rules, ordered=ordered)
+    return certified(form, prefix, others, best)
 
 
-def _ranks(merit: Float[np.ndarray, " N"]) -> Int[np.ndarray, " N"]:
+def _ranks(form: Sorting) -> Int[np.ndarray, " N"]:
     """Rank policies by merit, the highest first, and those of equal merit by preference."""
+    merit = form.merit
+    order = np.argsort(-merit, kind="stable")
     tolerance = ROUNDING * float(np.abs(merit).max())
     level, highest, levels = 0, np.inf, np.empty(len(merit), int)
-    for i in np.argsort(-merit, kind="stable").tolist():
+    for i in order.tolist():
         if merit[i] < highest - tolerance:
             level, highest = level + 1, merit[i]
         levels[i] = level
-    rank = np.empty(len(merit), int)
-    rank[np.argsort(levels, kind="stable")] = np.arange(len(merit))
-    return rank
+    return np.argsort(np.argsort(levels, kind="stable"))
 
 
-def _arranged(members: np.ndarray, rank: np.ndarray, *, ordered: bool) -> tuple[int, ...]:
+def _arranged(
+    members: Int[np.ndarray, " j"], rank: Int[np.ndarray, " N"], *, ordered: bool
+) -> tuple[int, ...]:
     """Put policies in order of merit, or of preference where order does not matter."""
     order = members[np.argsort(rank[members])] if ordered else np.sort(members)
     return tuple(order.tolist())
 
 
-def _near(
-    structure: Sorting,
-    rules: Rules,
-    prefix: tuple[int, ...],
-    rank: np.ndarray,
-    *,
-    ordered: bool,
-    partial: bool,
-) -> list[tuple[int, ...]]:
-    """Give the best other order of the same set, and the best launch of a part of it."""
-    others = []
-    if ordered and len(prefix) > 1:
-        others.append(_neighbors_exchanged(structure, prefix))
-    free = [i for i in prefix if not rules.required[i]]
-    if partial and np.isfinite(rules.budget) and len(prefix) > 1 and free:
-        last = max(free, key=lambda i: rank[i])
-        others.append(tuple(i for i in prefix if i != last))
-    return others
-
-
-def _neighbors_exchanged(structure: Sorting, prefix: tuple[int, ...]) -> tuple[int, ...]:
+def _neighbors_exchanged(form: Sorting, prefix: tuple[int, ...]) -> tuple[int, ...]:
     """Exchange the two neighbors that this costs least for, lexicographically first if tied."""
     listed = np.array(prefix)
-    weight, merit = structure.weight[: len(listed)], structure.merit[listed]
+    weight, merit = form.weight[: len(listed)], form.merit[listed]
     lost = (weight[:-1] - weight[1:]) * (merit[:-1] - merit[1:])
-    tied = np.flatnonzero(lost <= lost.min() + rounding_of(structure, loss_of(structure, prefix)))
+    tied = np.flatnonzero(lost <= lost.min() + ROUNDING * max(1.0, abs(form.loss(prefix))))
     lower = listed[tied + 1] < listed[tied]
     place = tied[np.argmax(lower)] if lower.any() else tied[-1]
     listed[[place, place + 1]] = listed[[place + 1, place]]

@@ -29,6 +29,11 @@ def expected_loss(word, k, rows):
     return average
 
 
+def form(score, values):
+    """The form of the mean loss."""
+    return score.form(score.digest(values))
+
+
 def random_rules(rng, n, k):
     """Some of: policies that must be launched, others that must not, and a budget."""
     order = rng.permutation(n).tolist()

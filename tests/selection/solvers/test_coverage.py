@@ -1,16 +1,21 @@
 """Top-k regret by branch and bound, against all sets of policies in plain loops."""
 
-import time
 from itertools import combinations
 
 import numpy as np
 import pytest
 from scipy.optimize import linprog
 
+from bayesdice_ppl.scores.forms import Coverage
 from bayesdice_ppl.selection.rules import Rules, no_rules
-from bayesdice_ppl.selection.solvers.branch_and_bound import Node, Problem, search
-from bayesdice_ppl.selection.solvers.coverage import cover
+from bayesdice_ppl.selection.solvers import coverage
+from bayesdice_ppl.selection.solvers.branch_and_bound import Node, SetProblem, search
 from bayesdice_ppl.selection.solvers.coverage_bound import Part, ascend, bound
+
+
+def cover(values, k, rules, **options):
+    return coverage.cover(Coverage(np.ascontiguousarray(values.T)), k, rules, **options)
+
 
 # Sizes of 200 random beliefs.
 SIZES = [1] * 6 + [2] * 14 + [3] * 30 + [4] * 40 + [5] * 45 + [6] * 40 + [7] * 25
@@ -75,17 +80,17 @@ def check_against_all_sets(values, k, rules, found, where):
     spent = sum(rules.cost[i] for i in found.prefix)
     left = [rules.cost[i] for i in range(n) if i not in found.prefix and not rules.excluded[i]]
     assert len(found.prefix) == k or all(spent + c > rules.budget + 1e-7 for c in left), where
-    others = [loss for chosen, loss in losses.items() if chosen != found.prefix]
-    if not others:
-        assert found.runner_up is None, where
-        assert found.runner_up_loss is None, where
-        assert found.runner_up_proven, where
-        return
-    assert found.runner_up in losses, where
-    assert found.runner_up != found.prefix, where
-    assert losses[found.runner_up] == pytest.approx(found.runner_up_loss, abs=1e-11), where
-    assert found.runner_up_proven, where
-    assert found.runner_up_loss == pytest.approx(min(others), abs=1e-11), where
+    assert not found.runner_up_proven, where
+    near = [
+        loss
+        for chosen, loss in losses.items()
+        if len(chosen) == len(found.prefix) and len({*chosen} - {*found.prefix}) == 1
+    ]
+    assert (found.runner_up is None) == (not near), where
+    if near:
+        assert found.runner_up != found.prefix, where
+        assert losses[found.runner_up] == pytest.approx(found.runner_up_loss, abs=1e-11), where
+        assert found.runner_up_loss <= min(near) + 1e-11, where
 
 
 def test_equals_brute_force_with_all_sets_allowed():
@@ -154,8 +159,7 @@ def test_a_search_that_is_cut_short_gives_a_valid_bound(seed, budget):
         assert 0.0 <= found.bound <= lowest + 1e-12
         assert found.loss >= lowest - 1e-12
         assert rules.allow(np.array([found.prefix]))[0]
-        # The search for the runner-up has nodes of its own, at most as many.
-        assert found.evaluated <= 2 * max_nodes
+        assert found.evaluated <= max_nodes
         bounds.append(found.bound)
     assert bounds == sorted(bounds)
     assert bounds[0] == 0.0
@@ -164,14 +168,11 @@ def test_a_search_that_is_cut_short_gives_a_valid_bound(seed, budget):
 
 
 def test_work_is_limited_too(monkeypatch):
-    from bayesdice_ppl.selection.solvers import coverage
-
     values = flat_belief(0, 12)
     monkeypatch.setattr(coverage, "_MOST_WORK", 1)
     found = cover(values, 4, no_rules(12))
     assert found.evaluated == 1
     assert found.bound < found.loss
-    assert not found.runner_up_proven
 
 
 def random_problem(seed):
@@ -190,7 +191,7 @@ def random_problem(seed):
         for chosen in combinations(range(n), size)
         if sum(cost[i] for i in chosen) <= limit
     }
-    return Problem(regret, cost, limit, places), losses
+    return SetProblem(regret, cost, limit, places), losses
 
 
 def whole_part(problem):
@@ -265,7 +266,7 @@ def test_search_from_a_poor_set_finds_the_best():
         worst = max(losses, key=lambda chosen: losses[chosen])
         everyone = np.arange(len(problem.cost))
         root = Node(0.0, (), everyone, np.zeros(40), 5)
-        found = search(problem, [root], worst, 1e-12, max_nodes=10_000, max_work=10**10)
+        found = search(problem, root, worst, 1e-12, max_nodes=10_000, max_work=10**10)
         assert found.loss == pytest.approx(min(losses.values()), abs=1e-11)
         assert losses[tuple(sorted(found.chosen))] == pytest.approx(found.loss, abs=1e-11)
         assert found.bound == found.loss
@@ -273,7 +274,7 @@ def test_search_from_a_poor_set_finds_the_best():
     assert several > 50
 
 
-def test_the_runner_up_that_is_not_proven_is_the_best_neighbor():
+def test_the_runner_up_is_the_best_neighbor():
     for seed in range(20):
         values = random_belief(2 * seed, 7, n_draws=30)
         found = cover(values, 3, no_rules(7), max_nodes=0)
@@ -286,7 +287,6 @@ def test_the_runner_up_that_is_not_proven_is_the_best_neighbor():
         assert found.runner_up in neighbors
         assert found.runner_up_loss == pytest.approx(lowest_regret(values, neighbors), abs=1e-12)
         assert found.loss <= found.runner_up_loss
-        assert found.runner_up_proven == (found.loss == 0.0)
 
 
 def test_of_equal_sets_the_fuller_is_taken():
@@ -328,7 +328,6 @@ def test_duplicates_tie_and_the_preferred_is_taken():
         assert found.prefix == once.prefix
         assert found.loss == once.loss
         assert found.runner_up_loss == pytest.approx(found.loss, abs=1e-12)
-        assert found.runner_up_proven
     # With all four there, nothing is lost, and the first of the others fill the places.
     assert cover(twice, 6, no_rules(8)).prefix == (0, 1, 2, 3, 4, 5)
     assert cover(twice, 6, no_rules(8)).loss == 0.0
@@ -357,18 +356,16 @@ def test_a_budget_buys_the_set_and_not_the_single_best():
     found = cover(values, 3, rules)
     assert found.prefix == (1, 2)
     assert found.loss == found.bound == 0.0
-    assert found.runner_up_loss == 1.0
+    assert found.runner_up is None  # no exchange of one policy is within the budget
 
 
-@pytest.mark.parametrize(("n", "k", "seconds"), [(100, 5, 2.0), (2000, 10, 30.0)])
-def test_many_policies_are_proven_in_time(n, k, seconds):
+@pytest.mark.parametrize(("n", "k"), [(100, 5), (2000, 10)])
+def test_many_policies_are_proven(n, k):
     rng = np.random.default_rng(1)
     loadings = rng.normal(size=(5, n)) / np.sqrt(5)
     values = rng.normal(size=(4000, 5)) @ loadings + 0.5 * rng.normal(size=(4000, n))
     values += 0.3 * rng.normal(size=n)
-    start = time.process_time()
     found = cover(values, k, no_rules(n))
-    assert time.process_time() - start < seconds
     assert found.bound == found.loss
     best = values.max(axis=1)
     assert found.loss == pytest.approx((best - values[:, found.prefix].max(axis=1)).mean())

@@ -1,0 +1,1 @@
+"""Estimates from the action value: the Bellman equation, LSTDQ, fitted Q evaluation."""

@@ -1,0 +1,1 @@
+"""Estimates from weighted rewards: importance sampling, doubly robust, stationary ratios."""

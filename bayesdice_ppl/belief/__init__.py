@@ -1,0 +1,48 @@
+"""Beliefs: posterior draws of the candidates' values, as an ArviZ DataTree.
+
+`BeliefView` is the schema: the one table of groups, variables and attributes, and the typed way to
+read them. `make_belief` builds, `read_values` and its neighbors check and read, `save_belief` and
+`load_belief` keep a belief in a netCDF file.
+"""
+
+from bayesdice_ppl.belief.files import load_belief, save_belief
+from bayesdice_ppl.belief.make import annotate, make_belief, origin, versions
+from bayesdice_ppl.belief.read import (
+    ValueDraws,
+    read_statistic,
+    read_support,
+    read_values,
+    read_warnings,
+)
+from bayesdice_ppl.belief.schema import (
+    GROUPS,
+    SUPPORT,
+    Attribute,
+    BeliefView,
+    OwnVariables,
+    SupportWarning,
+    Variable,
+    entries,
+)
+
+__all__ = [
+    "GROUPS",
+    "SUPPORT",
+    "Attribute",
+    "BeliefView",
+    "OwnVariables",
+    "SupportWarning",
+    "ValueDraws",
+    "Variable",
+    "annotate",
+    "entries",
+    "load_belief",
+    "make_belief",
+    "origin",
+    "read_statistic",
+    "read_support",
+    "read_values",
+    "read_warnings",
+    "save_belief",
+    "versions",
+]

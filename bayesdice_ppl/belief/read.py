@@ -1,0 +1,187 @@
+"""Read what selection and plots need from any belief, and check it.
+
+A belief of another program will do: a DataTree with ``posterior/value`` and a dim ``policy``. What
+the logs support may be missing. It is then reported as missing, never filled in.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple, final
+
+import numpy as np
+from jaxtyping import Float
+
+from bayesdice_ppl.belief.schema import SUPPORT, BeliefView, SupportWarning
+from bayesdice_ppl.errors import BeliefError
+
+if TYPE_CHECKING:
+    from xarray import DataArray, DataTree
+
+_SAMPLE_DIMS = ("chain", "draw", "policy")
+
+
+@final
+class ValueDraws(NamedTuple):
+    """Draws of the values and the names of their columns.
+
+    Attributes
+    ----------
+    names
+        The N candidates.
+    values
+        Their values, reward per step, finite, float64, shape (chains, draws, N).
+    """
+
+    names: tuple[str, ...]
+    values: Float[np.ndarray, "chain draw N"]
+
+
+def read_values(belief: DataTree, statistic: str = "value") -> ValueDraws:
+    """Take the draws of the policy values out of a belief.
+
+    Parameters
+    ----------
+    belief
+        With ``posterior/value``, dims policy, draw and, unless there is only one, chain; the
+        coordinate ``policy`` names the candidates.
+    statistic
+        The variable of ``posterior`` that is read.
+
+    Returns
+    -------
+    ValueDraws
+        Names, and values of shape (chains, draws, N) in reward per step.
+
+    Raises
+    ------
+    BeliefError
+        Any of this is missing, a name is no text or not unique, there are fewer than two draws, or
+        a value is NaN or infinite.
+    """
+    where = f"posterior/{statistic}"
+    value = _variable(belief, "posterior", statistic)
+    if value is None and statistic != "value":
+        given = belief["posterior"].data_vars.items()
+        known = ", ".join(str(name) for name, each in given if set(each.dims) <= {*_SAMPLE_DIMS})
+        raise BeliefError(
+            f"statistic: expected one of {known}, found {statistic!r}: the belief has no {where}. "
+            "Fit it with a list statistic= that holds it."
+        )
+    if value is None:
+        raise BeliefError(
+            "belief: expected a DataTree with posterior/value (chain, draw, policy), found no such "
+            "variable. Use a belief from bayesdice_ppl.fit, or build one with these dims."
+        )
+    if not {"draw", "policy"} <= set(value.dims) <= {*_SAMPLE_DIMS}:
+        raise BeliefError(
+            f"{where}: expected dims chain, draw, policy (chain may be left out), found "
+            f"{', '.join(map(str, value.dims))}."
+        )
+    if "policy" not in value.coords:
+        raise BeliefError(
+            f"{where}: expected a coordinate policy that names the candidates, found none."
+        )
+    names = value.coords["policy"].values.tolist()
+    for name in names:
+        if not isinstance(name, str) or not name:
+            raise BeliefError(f"{where}: expected policy names as text, found {name!r}.")
+        if names.count(name) > 1:
+            raise BeliefError(f"{where}: two policies are named {name!r}. Rename one of them.")
+    if "chain" not in value.dims:
+        value = value.expand_dims("chain")
+    values = np.asarray(value.transpose(*_SAMPLE_DIMS).values)
+    if values.dtype.kind not in "iuf":
+        raise BeliefError(f"{where}: expected real numbers, found {values.dtype}.")
+    values = values.astype(np.float64)
+    n_draws = values.shape[0] * values.shape[1]
+    if not names or n_draws < 2:
+        raise BeliefError(
+            f"{where}: expected at least one policy and two draws, found {len(names)} and "
+            f"{n_draws}."
+        )
+    wrong = (~np.isfinite(values)).sum(axis=(0, 1))
+    if wrong.any():
+        worst = int(np.argmax(wrong > 0))
+        raise BeliefError(
+            f"{where}: expected finite values, found NaN or infinity in {wrong[worst]} of "
+            f"{n_draws} draws of policy {names[worst]!r}. Fit it again, or leave it out."
+        )
+    with np.errstate(over="ignore"):
+        spread = values.max() - values.min()
+    if not np.isfinite(spread):
+        raise BeliefError(
+            f"{where}: values from {values.min():.3g} to {values.max():.3g} are too far apart for "
+            "double precision. Rescale the rewards."
+        )
+    return ValueDraws(tuple(names), values)
+
+
+def read_statistic(belief: DataTree, variable: str = "value") -> str:
+    """Name of the statistic that a variable of the posterior holds; ``value`` is the first one."""
+    if variable != "value":
+        return variable
+    try:
+        found = BeliefView(belief).settings.get("statistic")
+    except BeliefError:
+        # A belief of another program may use the attribute for something else.
+        return "mean"
+    return str(found[0]) if found else "mean"
+
+
+def read_warnings(belief: DataTree, names: tuple[str, ...]) -> list[SupportWarning] | None:
+    """Take the support warnings about these candidates out of a belief.
+
+    Parameters
+    ----------
+    belief
+        The belief.
+    names
+        The candidates; warnings about others are left out.
+
+    Returns
+    -------
+    list of SupportWarning or None
+        None if the belief has no such attribute.
+
+    Raises
+    ------
+    BeliefError
+        The attribute cannot be read.
+    """
+    found = BeliefView(belief).support_warnings
+    return None if found is None else [each for each in found if each.policy in names]
+
+
+def read_support(belief: DataTree, names: tuple[str, ...]) -> dict[str, dict[str, float]]:
+    """Take the support figures of these candidates out of a belief.
+
+    Parameters
+    ----------
+    belief
+        The belief.
+    names
+        The candidates.
+
+    Returns
+    -------
+    dict
+        For each name the figures of `SUPPORT` that the belief has, NaN where one is not given for
+        this candidate.
+    """
+    support: dict[str, dict[str, float]] = {name: {} for name in names}
+    for variable in SUPPORT:
+        figures = _variable(belief, "constant_data", variable)
+        if figures is None:
+            continue
+        known: dict[Any, Any] = {}
+        if figures.dims == ("policy",) and "policy" in figures.coords:
+            known = dict(zip(figures.coords["policy"].values.tolist(), figures.values, strict=True))
+        for name in names:
+            support[name][variable] = float(known.get(name, np.nan))
+    return support
+
+
+def _variable(belief: DataTree, group: str, name: str) -> DataArray | None:
+    """Look a variable up in a group; None where there is no such group, variable or tree."""
+    groups = getattr(belief, "children", {})
+    return groups[group].data_vars.get(name) if group in groups else None

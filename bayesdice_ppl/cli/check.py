@@ -1,0 +1,81 @@
+"""The command that checks a log and its candidates, without fitting."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bayesdice_ppl.cli.app import EXIT_NO_RECOMMENDATION, app
+from bayesdice_ppl.cli.console import make_console, show_logs, show_rows
+from bayesdice_ppl.cli.groups import LogOptions, ValueOptions, given
+from bayesdice_ppl.cli.options import with_options
+
+
+@app.command()
+@with_options
+def check(
+    data: LogOptions,
+    question: ValueOptions,
+    policies: Annotated[
+        Path | None, typer.Option("-p", "--policies", help="Candidates to check with the log.")
+    ] = None,
+) -> None:
+    """Check a log (and candidates), and show what it supports, without fitting."""
+    from bayesdice_ppl.fitting import default_features, flat_settings, prepare_fit
+    from bayesdice_ppl.fitting.support import measure_support, support_warnings
+    from bayesdice_ppl.logs import usable_rows
+    from bayesdice_ppl.logs.logged_value import logged_value
+    from bayesdice_ppl.policies import read_policies
+
+    flat_settings(**given(question))  # refused before anything is read
+    console = make_console()
+    loaded = data.read_logs()
+    settings = flat_settings(**given(question), features=default_features(loaded))
+    gamma = settings.gamma
+    show_logs(console, loaded)
+    rows = usable_rows(loaded, gamma)
+    console.print(
+        f"At gamma = {gamma:g}, {int(rows.mask.sum()):,} transitions can be used and "
+        f"{rows.left_out:,} are left out (next state not logged)."
+    )
+    earned = logged_value(loaded, gamma, restart=settings.on_termination == "restart")
+    console.print(
+        f"The logging policy itself earned {earned.value:.4g} per step "
+        f"(standard error {earned.standard_error:.2g})."
+    )
+    if policies is None:
+        if loaded.vector_states or loaded.vector_actions:
+            console.print(
+                "The log can be used in Python, with candidates that are objects: "
+                "bayesdice_ppl.fit chooses features for vectors. The command line takes candidates "
+                "as tables, and tables need labels."
+            )
+        else:
+            console.print("The log can be used.")
+        return
+    candidates = read_policies(policies)
+    with console.status(f"Checking {len(candidates)} candidates ..."):
+        prepared = prepare_fit(loaded, candidates, settings)
+        support = measure_support(prepared)
+    names = prepared.inputs.names
+    headings = ["policy", "unlogged steps", "unknown steps", "effective transitions", "top episode"]
+    cells = [
+        [
+            name,
+            f"{support.moved_mass[j]:.2%}",
+            f"{support.lost_mass[j]:.2%}",
+            f"{support.effective_sample_size[j]:,.0f}",
+            f"{support.influential_episode_share[j]:.0%}",
+        ]
+        for j, name in enumerate(names)
+    ]
+    show_rows(console, "What the log supports", headings, cells)
+    warnings = support_warnings(names, support)
+    for warning in warnings:
+        console.print(f"Warning: {warning.sentence}", markup=False)
+    if any(warning.abstain for warning in warnings):
+        console.print("The log says too little about a candidate for a recommendation.")
+        raise typer.Exit(EXIT_NO_RECOMMENDATION)
+    console.print("The log and the candidates can be used.")

@@ -1,0 +1,271 @@
+"""What the terminal shows: tables and sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from math import floor, isfinite, log10
+from typing import TYPE_CHECKING
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+if TYPE_CHECKING:
+    import polars as pl
+    from xarray import DataTree
+
+    from bayesdice_ppl.baselines import Estimates
+    from bayesdice_ppl.logs import Logs
+    from bayesdice_ppl.logs.logged_value import LoggedValue
+    from bayesdice_ppl.selection import InformationValue, Selection
+    from bayesdice_ppl.simulation import TrueValue, World
+
+
+_THIN = "? The logs say too little about this candidate; do not trust its numbers."
+
+
+def make_console(*, stderr: bool = False) -> Console:
+    """A console that leaves numbers uncolored."""
+    return Console(stderr=stderr, highlight=False, soft_wrap=False)
+
+
+def show_selection(console: Console, selection: Selection) -> None:
+    """Print the table, the warnings, and one sentence that answers the question."""
+    what = (
+        "Value of each candidate (reward per step)"
+        if selection.statistic == "mean"
+        else f"{selection.statistic} of each candidate's reward in a step, higher is better"
+    )
+    unit, form, units = _form(selection.table["mean"].to_list(), selection.table["sd"].to_list())
+    table = _compact(escape(f"{what}{units}, ranked by {selection.score}"))
+    table.add_column("#", justify="right")
+    names = selection.table["policy"].to_list()
+    table.add_column("policy", min_width=min(max(map(len, names)), 24) + 2, overflow="fold")
+    thin = {name for name in names if any(r.startswith(f"{name}: ") for r in selection.reasons)}
+    labels = ("mean", "sd", "90 % interval", "P(best)", f"P(top {selection.k})", "E(rank)")
+    for label in labels:
+        table.add_column(label, justify="right", no_wrap=True)
+    for row in selection.table.iter_rows(named=True):
+        table.add_row(
+            str(row["rank"]),
+            escape(row["policy"]) + (" ?" if row["policy"] in thin else ""),
+            f"{row['mean'] / unit:{form}}",
+            f"{row['sd'] / unit:{form}}",
+            f"{row['hdi90_lower'] / unit:{form}} to {row['hdi90_upper'] / unit:{form}}",
+            f"{row['p_best']:.3f}",
+            f"{row['p_top_k']:.3f}",
+            f"{row['expected_rank']:.2f}",
+            style="bold" if row["launched"] else "",
+        )
+    console.print(table)
+    if thin:
+        console.print(_THIN)
+    console.print(escape(selection.certificate.statement))
+    for warning in selection.warnings:
+        console.print(f"[yellow]Warning:[/yellow] {escape(warning)}")
+    for note in selection.notes:
+        console.print(f"Note: {escape(note)}")
+    console.print()
+    console.print(f"[bold]{escape(selection.answer)}[/bold]")
+
+
+def show_information(console: Console, worth: InformationValue) -> None:
+    """Print how much loss is saved by knowing a candidate's value."""
+    rows = [
+        [row["policy"], f"{row['value_of_information']:.3g}", f"{row['standard_error']:.1g}"]
+        for row in worth.table.iter_rows(named=True)
+    ]
+    title = "Loss saved by knowing one value"
+    show_rows(console, title, ["policy", "saves", "standard error"], rows)
+    console.print(escape(worth.answer))
+
+
+def show_logs(console: Console, logs: Logs) -> None:
+    """Print what was read."""
+    states, actions = logs.state_labels, logs.action_labels
+    seen = (
+        f"{states.shape[1]}-dimensional observations"
+        if logs.vector_states
+        else f"{len(states):,} states"
+    )
+    done = (
+        f"{actions.shape[1]}-dimensional actions"
+        if logs.vector_actions
+        else f"{len(actions):,} logged actions"
+    )
+    line = (
+        f"Logs: {logs.n_transitions:,} transitions, {logs.n_episodes:,} episodes, {seen}, {done}; "
+        f"{int(logs.terminated.sum()):,} terminated, {int(logs.truncated.sum()):,} truncated; "
+        f"mean reward {logs.reward.mean():.4g}."
+    )
+    console.print(escape(line))
+    if logs.unused_columns:
+        console.print(escape(f"Columns not used: {', '.join(logs.unused_columns)}."))
+
+
+def show_fit(console: Console, belief: DataTree) -> None:
+    """Print how the belief was made: rows left out, actions, the value of the logging policy."""
+    from bayesdice_ppl.belief import BeliefView
+
+    view = BeliefView(belief)
+    if view.rows_left_out:
+        console.print(
+            f"Left out {view.rows_left_out:,} of {view.n_transitions:,} transitions: some have no "
+            "next state, and keeping only the terminated rows of the same steps would select on "
+            "the outcome. Add a column next_state to keep them."
+        )
+    console.print(f"Action space: {view.n_actions} actions, {escape(view.action_space)}.")
+    if view.n_terminated:
+        termination = view.settings["on_termination"]
+        then = "a new episode" if termination == "restart" else "reward 0 forever"
+        console.print(f"After a termination: {then} (--on-termination {termination}).")
+    if view.earned is not None:
+        console.print(_earned(view.earned.value, view.earned.standard_error))
+
+
+def show_estimates(
+    console: Console,
+    found: Estimates,
+    order: list[str],
+    by: str,
+    logged: LoggedValue,
+    thin: Collection[str] = (),
+) -> None:
+    """Print the estimates of a method in order, and the value of the logging policy.
+
+    The candidates in `thin` are marked: the logs say too little about them.
+    """
+    by_name = {row["policy"]: row for row in found.table.iter_rows(named=True)}
+    has_interval = found.table["lower"].null_count() == 0
+    columns = ["value", "lower", "upper"] if has_interval else ["value"]
+    spread = [row["upper"] - row["lower"] for row in by_name.values()] if has_interval else []
+    if not any(width > 0.0 for width in spread):
+        spread = [abs(row["value"]) / 100.0 for row in by_name.values()]
+    unit, form, units = _form([row[c] for row in by_name.values() for c in columns], spread)
+    headings = ["policy", *columns]
+    weighed = found.table.get_column("effective_episodes", default=None) is not None
+    if weighed:
+        headings.append("effective rows" if found.gamma == 0.0 else "effective episodes")
+    rows = []
+    for name in order:
+        row = by_name[name]
+        # The z in the format keeps a small negative number from being shown as minus zero.
+        cells = [f"{row[column] / unit:{form}}" for column in columns]
+        if weighed:
+            resting = row["effective_episodes"]
+            cells.append("" if resting is None else f"{resting:.1f}")
+        rows.append([f"{name} ?" if name in thin else name, *cells])
+    ends = f", with {100 * found.level:g} % intervals" if has_interval else ""
+    title = f"Value of each candidate (reward per step){units}, by {found.method.name}{ends}"
+    console.print(f"[italic]{escape(title)}[/italic]")  # wider than the table, which would fold it
+    show_rows(console, "", headings, rows)
+    if thin:
+        console.print(_THIN)
+    console.print(_earned(logged.value, logged.standard_error))
+    what = {"value": "estimate", "lower": "lower end", "upper": "upper end"}[by]
+    best = [name for name in order if by_name[name][by] == by_name[order[0]][by]]
+    overlapping = [
+        name
+        for name in order
+        if has_interval
+        and name not in best
+        and by_name[name]["upper"] >= by_name[order[0]]["lower"]
+        and by_name[name]["lower"] <= by_name[order[0]]["upper"]
+    ]
+    have = "has" if len(best) == 1 else "all have" if len(best) > 2 else "both have"
+    console.print(
+        f"[bold]{escape(', '.join(best))} {have} the highest {what}.[/bold] "
+        f"{escape(found.method.short)} "
+        "gives no belief: how certain this order is, and what it may lose, is not known."
+    )
+    if overlapping:
+        console.print(
+            f"The intervals of {len(overlapping)} of {len(order) - len(best)} others overlap with "
+            "that one: they may be better."
+        )
+
+
+def _earned(value: float, standard_error: float) -> str:
+    """The value of the logging policy. One episode has no standard error."""
+    sure = f"standard error {standard_error:.2g}" if isfinite(standard_error) else "one episode"
+    return f"The logging policy itself earned {value:.4g} per step ({sure})."
+
+
+def show_methods(console: Console, catalog: pl.DataFrame) -> None:
+    """Print the methods, what they need and give, and the words that may follow their names."""
+    table = _compact("Methods for bayesdice select --method")
+    table.padding = (0, 1, 0, 0)
+    table.add_column("method", no_wrap=True)
+    for heading in ("needs", "gives", "what it does"):
+        table.add_column(heading, overflow="fold")
+    table.add_row("bayesdice", "", "draws", "The default: bayesdice select --help.")
+    options: dict[str, list[str]] = {}
+    for row in catalog.iter_rows(named=True):
+        table.add_row(*(escape(row[key]) for key in ("name", "needs", "gives", "description")))
+        if row["options"]:
+            options.setdefault(row["options"], []).append(row["name"])
+    console.print(table)
+    console.print(
+        "rng_key: the method draws, from --seed. Words that may follow the name, as in wpdis:bca:"
+    )
+    for words, names in options.items():
+        console.print(f"  {', '.join(names)}: {words}", markup=False)
+    console.print(
+        "fitted estimates the logging policy by counts, without the log's propensities. The words "
+        "before it give an interval. Settings: --set key=value."
+    )
+
+
+def show_rows(console: Console, title: str, headings: list[str], rows: list[list[str]]) -> None:
+    """Print a plain table: names to the left, everything else to the right."""
+    table = _compact(title)
+    for place, heading in enumerate(headings):
+        table.add_column(heading, justify="right" if place else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*map(escape, row))
+    console.print(table)
+
+
+def show_true_values(console: Console, world: World, values: Mapping[str, TrueValue]) -> None:
+    """Print the true values of a world's policies, and standard errors of simulated ones."""
+    title = f"True values at gamma = {world.gamma_hint:g}"
+    unknown = len(world.candidates) + 1 - len(values)
+    if not values:
+        console.print(f"{title}: none is stored for these policies; simulating them takes minutes.")
+        return
+    if all(value.exact for value in values.values()):
+        rows = [[name, f"{value:.5g}"] for name, value in values.items()]
+        show_rows(console, title, ["policy", "value"], rows)
+        return
+    rows = [[name, f"{value:.5f}", _error(value)] for name, value in values.items()]
+    show_rows(console, title, ["policy", "value", "standard error"], rows)
+    if unknown:
+        console.print(f"No value is stored for {unknown} of these policies.")
+
+
+def _error(value: TrueValue) -> str:
+    # Where no reward varied, a simulation has no standard error.
+    return f"{value.standard_error:.2g}" if value.standard_error else "unknown"
+
+
+def _form(values: list[float], sds: list[float]) -> tuple[float, str, str]:
+    """The unit, the format and the words that show two digits of the middle sd.
+
+    Numbers with more than six decimals, or with more than seven digits before them, are shown in
+    units of a power of a thousand, so that the table has room for all its columns.
+    """
+    spread = sorted(sd for sd in sds if sd > 0.0) or [1.0]
+    last = floor(log10(spread[len(spread) // 2])) - 1
+    largest = max((abs(value) for value in values), default=0.0)
+    if last >= -6 and largest < 1e7:
+        return 1.0, f"z.{max(-last, 0)}f", ""
+    # Where nothing varies, the largest number sets the digits.
+    first = floor(log10(largest)) if largest > 0.0 else last + 1
+    power = 3 * (first // 3)
+    return 10.0**power, f"z.{min(max(power - last, 0), 9)}f", f" in units of 1e{power}"
+
+
+def _compact(title: str) -> Table:
+    """A table that leaves most of 80 columns to its cells."""
+    return Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=0, pad_edge=False)

@@ -1,0 +1,244 @@
+"""What the commands take: one frozen dataclass for each group of options.
+
+`with_options` turns every field into an option, whose help is the field's entry in the docstring.
+A field that is None is one whose default the library knows.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, final
+
+import typer
+
+from bayesdice_ppl.cli.texts import read_actions, read_columns, read_costs, read_list
+
+if TYPE_CHECKING:
+    from bayesdice_ppl.logs import Logs
+    from bayesdice_ppl.policies import Policies
+    from bayesdice_ppl.scores import Score
+
+MAX_SEED = 2**32 - 1
+
+Seed = Annotated[
+    int | None,
+    typer.Option(min=0, max=MAX_SEED, help="Random seed. Without one, a seed is drawn and shown."),
+]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the results that exist.")]
+Output = Annotated[Path, typer.Option("-o", "--output", help="Folder for the results.")]
+
+
+def given(group: Any) -> dict[str, Any]:
+    """The fields of a group that are not left to the library, by name."""
+    return {name: value for name, value in vars(group).items() if value is not None}
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogOptions:
+    """Data.
+
+    Attributes
+    ----------
+    logs
+        Logged transitions, a CSV or Parquet file.
+    columns
+        Names of your columns, as ours=yours: action=item_id,reward=click.
+    actions
+        All actions, such as 0,1,2. Default: the actions in the table of candidates.
+    """
+
+    logs: Annotated[Path, typer.Argument()]
+    columns: str | None = None
+    actions: str | None = None
+
+    def read_logs(self) -> Logs:
+        """Read the log."""
+        from bayesdice_ppl.logs import read_logs
+
+        return read_logs(
+            self.logs, columns=read_columns(self.columns), actions=read_actions(self.actions)
+        )
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class DataOptions(LogOptions):
+    """Data.
+
+    Attributes
+    ----------
+    policies
+        Candidates, a table with the columns policy, state, action, prob.
+    """
+
+    policies: Annotated[Path, typer.Option("-p", "--policies")]
+
+    def read(self) -> tuple[Logs, Policies]:
+        """Read the log and the candidates."""
+        from bayesdice_ppl.policies import read_policies
+
+        return self.read_logs(), read_policies(self.policies)
+
+    @property
+    def source(self) -> dict[str, str]:
+        """Names of the files."""
+        return {"logs": self.logs.name, "policies": self.policies.name}
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class ValueOptions:
+    """Value.
+
+    Attributes
+    ----------
+    gamma
+        Discount in [0, 1]: 0 is a bandit, 1 is the average reward.
+    on_termination
+        What follows a termination: restart (default) is a new episode, absorb is reward 0 forever.
+    """
+
+    gamma: float
+    on_termination: str | None = None
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class ScoreOptions:
+    """Score.
+
+    Attributes
+    ----------
+    score
+        What a good ranking is: regret, normalized_regret, precision, accuracy, correlation, ndcg,
+        spearman, kendall, or safe_improvement (better than --baseline).
+    top
+        How many candidates go live.
+    risk
+        mean (default), or cvar(0.1): the mean loss over the worst tenth of the draws.
+    baseline
+        For safe_improvement: a candidate, or logged, the policy that wrote the log.
+    xi
+        For safe_improvement: the largest probability of being worse. Default: 0.05.
+    """
+
+    score: str = "regret"
+    top: Annotated[int, typer.Option("-k", "--top")] = 1
+    risk: str | None = None
+    baseline: str | None = None
+    xi: float | None = None
+
+    def make(self) -> Score:
+        """Make the score.
+
+        Raises
+        ------
+        SettingsError
+            There is no such score or risk, or an option does not belong to the score.
+        """
+        from bayesdice_ppl import risk
+        from bayesdice_ppl.scores.catalog import by_name
+
+        judged = None if self.risk is None else risk.read(self.risk, "--risk")
+        return by_name(self.score, self.top, risk=judged, baseline=self.baseline, xi=self.xi)
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class LaunchOptions:
+    """Rules of the launch.
+
+    Attributes
+    ----------
+    costs
+        Cost of each candidate: a=3,b=1.5, or a table with the columns policy, cost.
+    budget
+        The most that all launched candidates may cost together.
+    must_include
+        Candidates that must go live: a,b.
+    must_exclude
+        Candidates that must not go live: a,b.
+    """
+
+    costs: str | None = None
+    budget: float | None = None
+    must_include: str | None = None
+    must_exclude: str | None = None
+
+    def rules(self) -> dict[str, Any]:
+        """What `bayesdice_ppl.select` takes.
+
+        Raises
+        ------
+        SettingsError
+            A text or a table cannot be read.
+        """
+        return {
+            "costs": None if self.costs is None else read_costs(self.costs),
+            "budget": self.budget,
+            "must_include": read_list("--must-include", self.must_include),
+            "must_exclude": read_list("--must-exclude", self.must_exclude),
+        }
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class ModelOptions:
+    """BayesDICE.
+
+    Attributes
+    ----------
+    inference
+        svi (default), exact (the closed form) or nuts.
+    penalty
+        mahalanobis (default, calibrated), squared (the paper's), power(p) or huber(c).
+    surrogate
+        markov (default, calibrated), cvar, bernstein or cdf.
+    link
+        identity (default), or softplus: ratios are never negative.
+    statistic
+        What a value is: mean (default), cvar(0.1), quantile(0.1), variance or mean_variance(0.5) of
+        the reward of a step. Of several, between commas, the first one ranks.
+    cluster
+        Which rows are independent: transition (default) or episode.
+    joint
+        Whether the values of the candidates are correlated. Default: joint.
+    small_sample
+        Whether pairs that were logged a few times widen the belief. Default: yes.
+    preset
+        paper: the form of the paper.
+    include_logged
+        Add the policy that wrote the log as a candidate named logged.
+    """
+
+    inference: str | None = None
+    penalty: str | None = None
+    surrogate: str | None = None
+    link: str | None = None
+    statistic: str | None = None
+    cluster: str | None = None
+    joint: Annotated[bool | None, typer.Option("--joint/--independent")] = None
+    small_sample: bool | None = None
+    preset: str | None = None
+    include_logged: Annotated[bool, typer.Option("--include-logged")] = False
+
+    def settings(self, question: ValueOptions, draws: int | None) -> dict[str, Any]:
+        """What `bayesdice_ppl.fitting.fit_flat` takes."""
+        settings = {**given(question), **given(self)}
+        if self.statistic is not None:
+            settings["statistic"] = read_list("--statistic", self.statistic)
+        return settings if draws is None else {**settings, "draws": draws}
+
+    def with_baseline(self, judge: ScoreOptions) -> ModelOptions:
+        """Add the policy that wrote the log where it is the baseline."""
+        return (
+            dataclasses.replace(self, include_logged=True) if judge.baseline == "logged" else self
+        )
+
+
+Draws = Annotated[
+    int | None,
+    typer.Option(min=2, max=1_000_000, help="Number of posterior draws. Default: 4,000."),
+]

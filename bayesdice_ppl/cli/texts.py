@@ -1,0 +1,116 @@
+"""Texts of the command line that stand for lists, pairs and tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from bayesdice_ppl.errors import SettingsError
+
+
+def read_list(option: str, text: str | None) -> list[str]:
+    """Read ``a,b``; nothing given is an empty list.
+
+    Raises
+    ------
+    SettingsError
+        An entry is empty.
+    """
+    names = [] if text is None else [name.strip() for name in text.split(",")]
+    if not all(names):
+        raise SettingsError(f"{option}: expected names between commas, found {text!r}.")
+    return names
+
+
+def read_pairs(option: str, parts: Iterable[tuple[str, str, str]], example: str) -> dict[str, str]:
+    """Read entries such as ``action=item_id``, each name once.
+
+    Parameters
+    ----------
+    option
+        Which option they are given for.
+    parts
+        Of each entry what stands before the equals sign, the sign, and what stands after it.
+    example
+        An entry as it should be, for the message.
+
+    Raises
+    ------
+    SettingsError
+        An entry is no pair, or a name is given twice.
+    """
+    pairs: dict[str, str] = {}
+    for entry in parts:
+        name, equals, value = map(str.strip, entry)
+        if not (name and equals and value):
+            raise SettingsError(f"{option}: expected {example}, found {''.join(entry)!r}.")
+        if name in pairs:
+            raise SettingsError(f"{option}: {name!r} is given twice.")
+        pairs[name] = value
+    return pairs
+
+
+def read_columns(text: str | None) -> dict[str, str] | None:
+    """Read the names of columns from ``action=item_id,state=position``."""
+    if text is None:
+        return None
+    parts = (entry.partition("=") for entry in text.split(","))
+    return read_pairs("--columns", parts, "ours=yours, such as action=item_id")
+
+
+def read_actions(text: str | None) -> list[Any] | None:
+    """Read the actions from ``0,1,2`` (integers if all of them are) or ``buy,hold,sell``."""
+    if text is None:
+        return None
+    labels = read_list("--actions", text)
+    try:
+        return [int(label) for label in labels]
+    except ValueError:
+        return labels
+
+
+def read_costs(text: str) -> dict[str, float]:
+    """Read costs from ``a=3,b=1.5``, or from a table with the columns policy and cost.
+
+    Raises
+    ------
+    SettingsError
+        The text or the table cannot be read, a cost is no number, or a name is given twice.
+    """
+    pairs: list[tuple[str, Any]]
+    if text.lower().endswith((".csv", ".parquet")):
+        pairs = _cost_table(Path(text))
+    else:
+        # From the right, since a name may hold an equals sign.
+        parts = (entry.rpartition("=") for entry in text.split(","))
+        pairs = list(read_pairs("--costs", parts, "name=cost, such as a=3").items())
+    costs: dict[str, float] = {}
+    for name, cost in pairs:
+        if name in costs:
+            raise SettingsError(f"--costs: {name!r} is given twice.")
+        try:
+            costs[name] = float(cost)
+        except (TypeError, ValueError):
+            raise SettingsError(
+                f"--costs: expected a number as the cost of {name!r}, found {cost!r}."
+            ) from None
+    return costs
+
+
+def _cost_table(path: Path) -> list[tuple[str, Any]]:
+    import polars as pl
+
+    try:
+        table = (
+            pl.read_csv(path, schema_overrides={"policy": pl.String})  # 01 is a name, not 1
+            if path.suffix.lower() == ".csv"
+            else pl.read_parquet(path)
+        )
+    except (OSError, pl.exceptions.PolarsError) as cause:
+        raise SettingsError(f"--costs: {path} cannot be read: {cause}") from cause
+    if not {"policy", "cost"} <= set(table.columns):
+        raise SettingsError(
+            f"--costs: {path} needs the columns policy and cost, found {', '.join(table.columns)}."
+        )
+    return [(str(name), cost) for name, cost in table.select("policy", "cost").iter_rows()]

@@ -1,0 +1,71 @@
+"""What the logs themselves earned: a value that every belief can be compared with.
+
+The logging policy's own value needs no ratio, only returns. It is *not* the mean logged reward,
+which is another quantity: it weights late steps like early ones.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from bayesdice_ppl.logs import Logs
+
+
+class LoggedValue(NamedTuple):
+    """The logging policy's value from its own returns.
+
+    Attributes
+    ----------
+    value, standard_error
+        In reward per step.
+    tail
+        Discounted weight beyond the end of truncated episodes, relative to the weight that was
+        logged: the value could move by about this share of the reward's range.
+    """
+
+    value: float
+    standard_error: float
+    tail: float
+
+
+def logged_value(logs: Logs, gamma: float, *, restart: bool = True) -> LoggedValue:
+    """Estimate the logging policy's normalized value, (1 - gamma) E[sum gamma^t r_t].
+
+    Parameters
+    ----------
+    logs
+        The logged transitions.
+    gamma
+        Discount in [0, 1]; at 1 the average reward per step.
+    restart
+        Whether a termination is followed by a fresh start, or by reward 0 for ever.
+
+    Returns
+    -------
+    LoggedValue
+        With its standard error and tail.
+
+    Notes
+    -----
+    A ratio of means over episodes: discounted return over the discounted weight that it stands
+    for, 1 - gamma^T for an episode of T steps that goes on (after a restart, or unseen after a
+    truncation) and 1 for one that was absorbed. The standard error is the delta method's.
+    """
+    m = logs.n_episodes
+    weight = gamma ** logs.step.astype(np.float64)
+    returns = np.bincount(logs.episode, weight * logs.reward, minlength=m)
+    length = np.bincount(logs.episode, minlength=m).astype(np.float64)
+    ended = np.bincount(logs.episode, logs.terminated, minlength=m) > 0
+    if gamma == 1.0:
+        numerator, denominator, tail = returns, length, 0.0
+    else:
+        remaining = gamma**length
+        numerator = (1.0 - gamma) * returns
+        denominator = 1.0 - remaining * (~ended | restart)
+        tail = float(np.mean(remaining * ~ended) / np.mean(denominator))
+    value = numerator.mean() / denominator.mean()
+    residual = (numerator - value * denominator) / denominator.mean()
+    error = residual.std(ddof=1) / np.sqrt(m) if m > 1 else float("nan")
+    return LoggedValue(float(value), float(error), tail)

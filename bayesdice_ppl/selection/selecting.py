@@ -1,0 +1,209 @@
+"""From a belief and a score to a ranking, with the evidence that goes with it.
+
+The ranking minimizes the score's expected loss under the belief (Yang et al., Offline Policy
+Selection under Uncertainty, section 2.3). It comes with its Monte Carlo error, a certificate, a
+table of what is believed of each candidate, and a list of what the logs cannot tell. Where that is
+too much, the order is still given and no recommendation is made.
+"""
+
+import math
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+from jaxtyping import Float
+
+from bayesdice_ppl.belief import (
+    SUPPORT,
+    SupportWarning,
+    read_statistic,
+    read_support,
+    read_values,
+    read_warnings,
+)
+from bayesdice_ppl.checks import whole
+from bayesdice_ppl.errors import ScoreError
+from bayesdice_ppl.scores import Score
+from bayesdice_ppl.selection.certificate import certify, judge
+from bayesdice_ppl.selection.problem import RankingProblem
+from bayesdice_ppl.selection.rules import check_choice, check_rules, keep_admissible
+from bayesdice_ppl.selection.selection import Selection
+from bayesdice_ppl.selection.solvers import solve
+from bayesdice_ppl.selection.table import summary_table
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+
+def select(
+    belief: "xr.DataTree",
+    score: Score,
+    *,
+    abstain: bool = True,
+    max_evaluations: int | None = None,
+    statistic: str = "value",
+    costs: Mapping[str, float] | None = None,
+    budget: float | None = None,
+    must_include: Collection[str] = (),
+    must_exclude: Collection[str] = (),
+) -> Selection:
+    """Rank the candidates so that the score's expected loss under the belief is lowest.
+
+    Where there are few rankings all of them are tried. Beyond, the mean loss of precision,
+    accuracy, ndcg, spearman and the regrets is minimized exactly or with a proven gap, Kendall's
+    with a bound, and the rest is searched: the certificate says which. Among rankings of equal
+    expected loss the one wins that lists the policy of the higher posterior mean earlier, and for
+    equal means the one whose name sorts first, wherever all are tried or sorted. The same belief
+    and score always give the same ranking.
+
+    Parameters
+    ----------
+    belief : xarray.DataTree
+        With `posterior/value`, dims chain (may be left out), draw, policy in any order, in reward
+        per step, and names in the coordinate `policy`. Support information is used where there is
+        any: attribute `support_warnings` (JSON list of `policy`, `reason`, `abstain`) and
+        `constant_data` variables `moved_mass`, `lost_mass`, `effective_sample_size`,
+        `negative_mass`.
+    score : Score
+        From `bayesdice_ppl.scores`.
+    abstain : bool
+        Whether a warning that is marked so takes the recommendation away. The ranking is
+        computed and given in any case.
+    max_evaluations : int, optional
+        Most rankings to try one by one: all of them if there are no more, else as many as a
+        search may. By default 50,000; for correlation@k all are tried up to 2,000,000.
+    statistic : str
+        Which variable of `posterior` the values are: a belief of several statistics has each under
+        its name, such as ``"cvar(0.1)"``.
+    costs, budget : mapping of str to float, and float, optional
+        What launching each candidate costs, and what the launch may cost in all, in one unit. Of
+        at most k candidates as many go live as the budget affords and the loss asks for; for
+        correlation@k and callables exactly k.
+    must_include, must_exclude : collection of str
+        Candidates that have to be among those that go live, and that must not be. The loss is
+        still measured against all: a candidate that is excluded may be the best.
+
+    Returns
+    -------
+    Selection
+        Order, launch, expected loss, certificate and table.
+
+    Raises
+    ------
+    BeliefError
+        The belief lacks draws or names, or a value is NaN or infinite.
+    ScoreError
+        The score does not fit the candidates or names one that the belief does not have.
+    SettingsError
+        If `max_evaluations` is not a whole number of at least 1, or no launch meets the rules.
+    """
+    if not isinstance(score, Score):
+        raise ScoreError(
+            f"score: expected one of bayesdice_ppl.scores, such as scores.regret(k=2), found "
+            f"{score!r}. Wrap a function of your own in scores.custom."
+        )
+    if max_evaluations is not None:
+        max_evaluations = whole("max_evaluations", max_evaluations)
+    draws = read_values(belief, str(statistic))
+    names, n_policies = draws.names, len(draws.names)
+    support_warnings = read_warnings(belief, names)
+    support = read_support(belief, names)
+    values = draws.values.reshape(-1, n_policies)
+    score, rules = check_choice(
+        score,
+        names,
+        costs=costs,
+        budget=budget,
+        must_include=must_include,
+        must_exclude=must_exclude,
+    )
+    asked = not rules.free
+    rules = keep_admissible(rules, score, values, names)
+    check_rules(rules, score, names)
+    mean = values.mean(axis=0)
+    preference = sorted(range(n_policies), key=lambda i: (-mean[i], names[i]))
+
+    problem = RankingProblem(values, score, rules).permuted(preference)
+    found = solve(problem, max_evaluations)
+    shape = draws.values.shape[:2]
+    own = judge(problem, found.prefix, shape)
+    other = runner_up = None
+    if found.runner_up is not None:
+        other = judge(problem, found.runner_up, shape)
+        runner_up = tuple(names[i] for i in _order(found.runner_up, preference))
+    prefix = [preference[i] for i in found.prefix]
+    order = _order(found.prefix, preference)
+    score.check_depth(values, order)
+    launched = score.launches(n_policies)
+    launch = [] if launched is None else prefix[:launched]
+    k = score.depth(n_policies) if score.k is None else score.k
+    warned = support_warnings or []
+    reasons = [warning.sentence for warning in warned if warning.abstain and abstain]
+    return Selection(
+        order=[names[i] for i in order],
+        launch=[names[i] for i in launch],
+        expected_loss=own.risk,
+        normalized_loss=_normalized(score, values, prefix),
+        loss_standard_error=own.standard_error,
+        certificate=certify(problem, found, own, other, runner_up),
+        score=score.name,
+        k=k,
+        n_draws=len(values),
+        table=summary_table(draws, order, k, len(launch)),
+        recommended=not reasons,
+        reasons=reasons,
+        warnings=[warning.sentence for warning in warned],
+        notes=[
+            *_notes_on_support(support_warnings, support),
+            *score.notes(values, names, prefix),
+            *_notes_on_places(score, len(prefix), asked=asked),
+        ],
+        support=support,
+        statistic=read_statistic(belief, str(statistic)),
+        risk=score.risk.name,
+        baseline=score.baseline,
+    )
+
+
+def _order(prefix: tuple[int, ...], preference: list[int]) -> list[int]:
+    """Turn a prefix, numbered by preference, into an order of all, the rest by preference."""
+    listed = set(prefix)
+    rest = (place for place in range(len(preference)) if place not in listed)
+    return [preference[place] for place in (*prefix, *rest)]
+
+
+def _normalized(score: Score, values: Float[np.ndarray, "M N"], prefix: list[int]) -> float | None:
+    """Give the risk of the same score without a unit, where there is one."""
+    beside = score.normalized()
+    if beside is None:
+        return None
+    losses = beside.losses(values, np.array([prefix]), fewer=True)
+    return float(beside.risk.of(losses)[0])
+
+
+def _notes_on_places(score: Score, n_launched: int, *, asked: bool) -> list[str]:
+    """Say that fewer than k go live where that is so."""
+    if score.k is None or n_launched >= score.k:
+        return []
+    why = "the rules afford or allow no more" if asked else "no more are allowed by the score"
+    return [f"{n_launched} of {score.k} places are filled: {why}"]
+
+
+def _notes_on_support(
+    warned: list[SupportWarning] | None, support: dict[str, dict[str, float]]
+) -> list[str]:
+    """Say which support information the belief does not have."""
+    notes = []
+    if warned is None:
+        notes.append(
+            "the belief has no support warnings (attribute `support_warnings`): whether the logs "
+            "cover these candidates was not checked"
+        )
+    unknown = [
+        variable
+        for variable in SUPPORT
+        if any(not math.isfinite(figures.get(variable, math.nan)) for figures in support.values())
+    ]
+    if unknown:
+        notes.append(f"the belief does not give for every candidate: {', '.join(unknown)}")
+    return notes
