@@ -166,4 +166,4 @@ def value_prior(moments: Moments, prior: Prior) -> dist.Normal:
 
 def less_value(residual: Float[Array, "*b R"], value: Float[Array, "*b"]) -> Float[Array, "*b R"]:
     """Residual of the constraints from that at a value of zero."""
-    return residual.at[..., VALUE_ROW].add(-jnp.asarray(value))
+    return jnp.asarray(residual).at[..., VALUE_ROW].add(-jnp.asarray(value))
