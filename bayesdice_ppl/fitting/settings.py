@@ -293,7 +293,7 @@ def with_preset(preset: str | None, given: Mapping[str, Any]) -> dict[str, Any]:
         if chosen.setdefault(name, value) != value:
             raise SettingsError(
                 f"preset={preset!r} means {name}={value}, but {name}={chosen[name]} was "
-                "given; leave one of them out."
+                "given. Leave one of them out."
             )
     return {**chosen, "preset": preset}
 
