@@ -1,6 +1,6 @@
-"""One JAX key for everything that is random: checked once, and turned into NumPy's seeds.
+"""One JAX key for everything that is random.
 
-Gymnasium's and NumPy's generators are seeded from the same key as JAX's draws.
+It is checked once, and also seeds the generators of NumPy and Gymnasium.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from bayesdice_ppl.errors import SettingsError
 
 
 def check_key(rng_key: Any) -> None:
-    """Refuse anything that is not one key of `jax.random`, typed or raw.
+    """Refuse anything but one key of `jax.random`, typed or raw.
 
     Raises
     ------
     SettingsError
-        With what to write instead.
+        It is something else.
     """
     if isinstance(rng_key, jax.Array):
         typed = jax.dtypes.issubdtype(rng_key.dtype, jax.dtypes.prng_key) and rng_key.ndim == 0
-        # Raw keys are two or four numbers long, by the generator that is set.
+        # Raw keys have two or four numbers, depending on JAX's generator.
         raw = rng_key.dtype == np.uint32 and rng_key.shape == _raw_shape()
         if typed or raw:
             return
@@ -37,5 +37,5 @@ def _raw_shape() -> tuple[int, ...]:
 
 
 def seed_sequence(rng_key: jax.Array) -> np.random.SeedSequence:
-    """NumPy's root of all seeds, from a JAX key."""
+    """NumPy's root of seeds, from a JAX key."""
     return np.random.SeedSequence(np.asarray(jax.random.key_data(rng_key)).tolist())

@@ -1,13 +1,12 @@
 """Statistics of the one-step reward under a policy: what a value may be instead of a mean.
 
-The ratio gives the whole distribution of the reward that a policy earns in a step, so that its
-quantiles, its tail means and its variance can be believed in like its mean. It does *not* give the
-distribution of returns: two policies with the same one-step rewards may differ widely in the spread
-of their sums.
+The ratio gives the whole distribution of the reward that a policy earns in a step: its quantiles,
+its CVaR and its variance as well as its mean. It does *not* give the distribution of returns: two
+policies with the same one-step rewards may differ widely in the spread of their sums.
 
-All but the quantile are means of a transform sigma(r, c) with one number c that is profiled, found
-at its best under the pilot's ratio: the statistic is the largest (or smallest) such mean over c, so
-that an error in c matters to second order only (Rockafellar and Uryasev, 2000, for the tail mean).
+All but the quantile are means of a transform sigma(r, c). The number c is profiled: it is set to
+its best under the first estimate of the ratio. The statistic is the largest (or smallest) such mean
+over c, so an error in c matters only to second order (Rockafellar and Uryasev, 2000, for CVaR).
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ class Distribution(NamedTuple):
 
     def quantile(self, alpha: float) -> float:
         """The least atom at or below which the mass is at least alpha."""
-        # Sums of masses end a rounding short of what they are meant to be.
+        # Sums of masses may be short of alpha by rounding.
         place = int(np.searchsorted(self.cumulative, alpha - 1e-12))
         return float(self.reward[min(place, len(self.reward) - 1)])
 
@@ -61,13 +60,13 @@ def weighted_distribution(
     Parameters
     ----------
     reward, mass
-        Shape (n,). The masses are scaled to sum to 1; if they sum to nothing (a candidate that
-        visits none of the log), all rewards count alike.
+        Shape (n,). The masses are scaled to sum to 1. If their sum is not positive (a candidate
+        that visits none of the log), all rewards have equal mass.
 
     Notes
     -----
-    Where masses are negative the cumulative mass falls in places; its values are then sorted
-    (monotone rearrangement; Chernozhukov, Fernandez-Val, Galichon, 2010) and kept within [0, 1].
+    With negative masses the cumulative mass may decrease. Its values are then sorted (monotone
+    rearrangement; Chernozhukov, Fernandez-Val, Galichon, 2010) and kept within [0, 1].
     """
     if not mass.sum() > 0.0:
         mass = np.ones_like(mass)
@@ -93,7 +92,7 @@ class _Family(NamedTuple):
     inverted
         Whether the mean of the transform is the distribution function, which the fit inverts.
     tail
-        Share of the rewards that it rests on, from the parameter; None: all of them.
+        Share of the rewards in its tail, from the parameter. None: it has no tail.
     """
 
     center: Callable[[Distribution, float], float]
@@ -114,7 +113,7 @@ class Statistic(NamedTuple):
     family
         How it works.
     parameter
-        Its number (alpha, or the weight of the variance), or None.
+        Its number (alpha, or the weight of the variance), or None if it has none.
     function
         The transform of `mean`, or None.
     """
@@ -141,11 +140,11 @@ class Statistic(NamedTuple):
 
     @property
     def tail_share(self) -> float | None:
-        """Share of the rewards that it rests on, or None of one that rests on all."""
+        """Share of the rewards in its tail; None if it has no tail."""
         return None if self.family.tail is None else self.family.tail(self.parameter or 0.0)
 
     def center(self, distribution: Distribution) -> float:
-        """The profiled number c at its best for a distribution."""
+        """The best c for a distribution."""
         return self.family.center(distribution, self.parameter or 0.0)
 
     def transform(self, reward: Float[np.ndarray, "*b"], center: float) -> Float[np.ndarray, "*b"]:
@@ -154,7 +153,7 @@ class Statistic(NamedTuple):
         Raises
         ------
         SettingsError
-            The user's function gives something else than one finite number for each reward.
+            The user's function does not return one finite number for each reward.
         """
         rewards = np.asarray(reward, dtype=np.float64)
         if self.function is None:
@@ -162,7 +161,10 @@ class Statistic(NamedTuple):
         try:
             found = np.asarray(self.function(rewards), dtype=np.float64)
         except (TypeError, ValueError) as cause:
-            raise SettingsError(f"statistic {self}: the function failed: {cause}") from cause
+            raise SettingsError(
+                f"statistic {self}: expected a function of an array of rewards, found one that "
+                f"fails: {cause}"
+            ) from cause
         if found.shape != rewards.shape or not np.isfinite(found).all():
             raise SettingsError(
                 f"statistic {self}: expected one finite number for each of {rewards.size} rewards, "
@@ -202,7 +204,7 @@ _MEAN_VARIANCE = _Family(_mean_center, lambda r, c, w: r - w * (r - c) ** 2, rew
 
 
 def mean(transform: Callable[[Any], Any] | None = None) -> Statistic:
-    """The mean of the reward, or of any transform sigma(r) of it.
+    """The mean of the reward, or of a transform sigma(r) of it.
 
     Parameters
     ----------
@@ -222,14 +224,14 @@ def mean(transform: Callable[[Any], Any] | None = None) -> Statistic:
 
 
 def cvar(alpha: float) -> Statistic:
-    """Mean of the worst (lowest) share alpha of one-step rewards.
+    """CVaR: the mean of the worst (lowest) share alpha of one-step rewards.
 
-    In dual form, max over q of q - E[(q - r)_+] / alpha, with q profiled.
+    In dual form it is max over q of q - E[(q - r)_+] / alpha, with q profiled.
 
     Parameters
     ----------
     alpha
-        In (0, 1]; at 1 the mean.
+        In (0, 1]; 1 gives the mean.
 
     Raises
     ------
@@ -242,8 +244,7 @@ def cvar(alpha: float) -> Statistic:
 def quantile(alpha: float) -> Statistic:
     """The alpha-quantile of one-step rewards: the least r with P(reward <= r) >= alpha.
 
-    The belief of the distribution function is inverted; where rewards are few distinct numbers the
-    draws are these numbers.
+    Its draws invert the belief of the distribution function, and are rewards that were logged.
 
     Parameters
     ----------
@@ -269,7 +270,7 @@ def mean_variance(weight: float) -> Statistic:
     Parameters
     ----------
     weight
-        Positive: what a unit of variance costs; negative: what it earns.
+        Cost of a unit of variance; negative if variance is welcome.
 
     Raises
     ------

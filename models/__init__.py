@@ -2,8 +2,8 @@
 
 import numpyro
 
-# ArviZ leaves a lazy stand-in for numpyro in `sys.modules`; its submodules must not be imported
-# before the package itself has run, which asking it for anything makes it do.
+# ArviZ puts a lazy stand-in for numpyro into `sys.modules`. The package must run before its
+# submodules are imported; reading any attribute makes it run.
 _ = numpyro.__version__
 
 from bayesdice_ppl.models.catalog import MODELS, model_choice

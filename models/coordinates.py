@@ -1,6 +1,6 @@
-"""Coordinates in which a guide or a sampler moves, and where it starts in them.
+"""Coordinates in which a guide or a sampler moves, and its start in them.
 
-They come from the residual's own noise, never from the posterior that is to be found. Nearly exact
+They are made from the residual's noise, never from the posterior that is to be found. Nearly exact
 constraints make a posterior thin; in these coordinates it is round enough to move in.
 """
 
@@ -35,14 +35,15 @@ class Coordinates(NamedTuple):
 class Start(NamedTuple):
     """Where the guide starts, in its coordinates.
 
-    The defaults are far off on purpose: three standard deviations away and three times too wide,
-    so that what the guide arrives at was found and not given.
+    The defaults are far off on purpose: three standard deviations away and three times too wide. So
+    the guide has to find the posterior.
 
     Attributes
     ----------
     offset, scale
-        Mean of every coordinate, in the direction that raises the last latent (the value, which so
-        starts at least this many of its own standard deviations off), and standard deviation.
+        Mean and standard deviation of every coordinate. The mean points in the direction that
+        raises the last latent number, the value, which starts at least this many of its own
+        standard deviations off.
     """
 
     offset: float | Float[Array, ""] = 3.0
@@ -50,7 +51,7 @@ class Start(NamedTuple):
 
 
 def start_direction(coordinates: Coordinates) -> Float[Array, " L"]:
-    """The signs with which all coordinates move the last latent the same way, shape (L,)."""
+    """Signs with which every coordinate raises the last latent number, shape (L,)."""
     last = coordinates.factor[-1]
     return jnp.where(last >= 0.0, jnp.ones_like(last), -jnp.ones_like(last))
 
@@ -62,12 +63,12 @@ def rough_noise(
     *,
     tight: bool,
 ) -> Float[Array, "R R"]:
-    """Noise of the residual with all but its nearly exact directions made round.
+    """Noise of the residual, made round except in its nearly exact directions.
 
     Parameters
     ----------
     covariance
-        Sigma at the pilot's ratio, invertible, shape (R, R), whatever the penalty is.
+        Sigma at the first estimate, invertible, shape (R, R), for any penalty.
     rows
         1 for the live rows, shape (R,).
     price
@@ -77,11 +78,11 @@ def rough_noise(
 
     Notes
     -----
-    Directions in which the residual hardly varies make the problem stiff (a condition of 1e5 on
-    small worlds). With the Mahalanobis penalty the residual's correlation matrix keeps its
-    eigenvalues below 0.05, and all others are set to one: what is left to find are the
-    correlations, and with them the posterior's shape. The squared penalty has no such directions;
-    it is given Sigma's scales, which are not its own.
+    Directions in which the residual has little variance make the problem stiff (a condition number
+    of 1e5 on small worlds). With the Mahalanobis penalty the residual's correlation matrix keeps
+    its eigenvalues below 0.05, and all others are set to one. The engine still has to find the
+    correlations, and with them the posterior's shape. The squared penalty has no such directions,
+    and gets only the scales of Sigma.
     """
     scale = jnp.sqrt(jnp.diagonal(covariance))
     both = rows[:, None] * rows
@@ -103,19 +104,19 @@ def gaussian_coordinates(
     prior_mean: Float[Array, " L"],
     prior_scale: Float[Array, " L"],
 ) -> Coordinates:
-    """Coordinates around the point at which residuals weighted by a rough noise vanish.
+    """Coordinates from conditioning the prior on residual = 0 under a rough noise.
 
-    Another center would be hundreds of standard deviations off along a nearly exact constraint;
-    `Start` puts the guide far from it.
+    Any other center would be hundreds of standard deviations off along a nearly exact constraint.
+    `Start` moves the guide away from this one.
 
     Parameters
     ----------
     matrix, offset
-        The residual as an affine function of the latent numbers, 0 on rows that do not count.
+        The residual as an affine function of the latent numbers; 0 on rows that do not count.
     noise
         From `rough_noise`.
     prior_mean, prior_scale
-        Of the latent numbers.
+        Prior means and sds of the latent numbers.
     """
     found = condition(matrix, offset, noise, prior_mean, prior_scale)
     spread = found.covariance

@@ -1,8 +1,8 @@
-"""Gaussians: conditioning in gain form, where the noise may be singular, and square roots.
+"""Gaussians: conditioning in gain form, for noise that may be singular, and square roots.
 
-The residual is G x + c with noise covariance V. Rows that say nothing (u'G = 0 and u'V = 0) must
-drop out, and rows that hold exactly (u'V = 0, u'G != 0) must bind; a pseudo-inverse of V loses
-the second kind, the gain form keeps both.
+The residual is G x + c with noise covariance V. Redundant rows (u'G = 0 and u'V = 0) must drop out,
+and exact constraints (u'V = 0, u'G != 0) must bind. A pseudo-inverse of V loses the second kind;
+the gain form treats both correctly.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ _ROOT_JITTER = 1e-10
 WIDE = 512
 """Rows from which the innovation is factored by Cholesky: ten times as fast as by eigenvectors."""
 JITTER = 1e-12
-"""What is then added to its unit diagonal. A redundant row meets nothing in the spread, so that
-dividing by so little there gives nothing; a row that holds exactly has the prior's spread."""
+"""Added to its unit diagonal before Cholesky. For a redundant row the right-hand side is zero, and
+so is the solution. For an exact constraint the prior's spread is on the diagonal already."""
 
 
 class GaussianPosterior(NamedTuple):
@@ -60,14 +60,14 @@ class Conditioned(NamedTuple):
 
 
 class ConditionedValue(NamedTuple):
-    """What conditioning on a residual says of the last latent number, and all the means.
+    """All means after conditioning on a residual, and the spread of the last latent number.
 
     Attributes
     ----------
     mean
-        Of all K latent numbers, shape (K,).
+        Means of all K latent numbers, shape (K,).
     variance
-        Of the last one, scalar.
+        Variance of the last one, scalar.
     gain
         How the mean of the last one moves against the residual, shape (R,): the last row of
         `Conditioned.gain`.
@@ -98,8 +98,8 @@ def condition(
 
     Notes
     -----
-    K = P0 G' (G P0 G' + V)^+; the covariance is in Joseph's form, (I - K G) P0 (I - K G)' + K V K',
-    which stays positive semidefinite when little of a wide prior is left.
+    K = P0 G' (G P0 G' + V)^+. The covariance is in Joseph's form, (I - K G) P0 (I - K G)' + K V K',
+    which stays positive semidefinite when the posterior is much narrower than the prior.
     """
     variance = prior_scale**2
     spread = matrix * variance
@@ -118,7 +118,7 @@ def condition_value(
     prior_mean: Float[Array, " K"],
     prior_scale: Float[Array, " K"],
 ) -> ConditionedValue:
-    """Condition as `condition` does, and work out only the last variance and gain.
+    """Condition as `condition` does, but compute only the last variance and gain.
 
     Parameters
     ----------
@@ -131,9 +131,9 @@ def condition_value(
 
     Notes
     -----
-    Two right-hand sides stand in for the R of the whole gain: the residual at the prior's mean,
-    which moves all means, and the last column of G P0, which gives the last row k of the gain.
-    The variance is the last entry of Joseph's form, with l = e - G'k: l' P0 l + k' V k.
+    Two right-hand sides replace the R of the whole gain. The residual at the prior's mean moves all
+    means, and the last column of G P0 gives the last row k of the gain. With l = e - G'k the
+    variance is the last entry of Joseph's form, l' P0 l + k' V k.
     """
     variance = prior_scale**2
     spread = matrix * variance
@@ -154,7 +154,7 @@ def _innovation(
 ) -> tuple[Float[Array, "R R"], Float[Array, " R"]]:
     """G P0 G' + V scaled to a unit diagonal, and the scale of each row, 0 for an empty one."""
     innovation = spread @ matrix.T + noise
-    # Rows differ in units; scaled to a unit diagonal, one tolerance fits all.
+    # Rows differ in units. On a unit diagonal one tolerance fits all.
     diagonal = jnp.diagonal(innovation)
     scale = jnp.where(diagonal > 0.0, 1.0 / jnp.sqrt(jnp.where(diagonal > 0.0, diagonal, 1.0)), 0.0)
     return innovation * scale[:, None] * scale, scale
@@ -178,7 +178,7 @@ def square_root(covariance: Float[Array, "K K"]) -> Float[Array, "K K"]:
     safe = jnp.where(scale > 0.0, scale, 1.0)
     unit = covariance / safe[:, None] / safe
     if unit.shape[0] > WIDE:
-        # What has no spread of its own keeps a row of zeros.
+        # A number without spread keeps a row of zeros.
         added = jnp.where(scale > 0.0, _ROOT_JITTER, 1.0)
         return scale[:, None] * jnp.linalg.cholesky(unit + jnp.diag(added))
     values, vectors = jnp.linalg.eigh(unit)

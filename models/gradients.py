@@ -1,8 +1,8 @@
-"""Two small gradient tools that the guides need: reversal, and the path-only score.
+"""Two gradient tools for the guides: reversal, and a distribution without score.
 
-The multipliers must climb while everything else descends, in one optimizer and one ELBO; and a
-full-covariance guide converges to its optimum, not to a cloud around it, when the score of the
-sample does not add noise.
+The multipliers must climb while everything else descends, in one optimizer and one ELBO. And a
+full-covariance guide converges to its optimum, and not to a cloud around it, only if the score of
+the sample adds no noise.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from numpyro.distributions import constraints
 
 
 def reverse_gradient(parameter: Float[Array, "..."]) -> Float[Array, "..."]:
-    """The same value with the opposite gradient, so that descent on it is ascent.
+    """The same value with the opposite gradient: descent becomes ascent.
 
-    Applied to the *parameters* of the multipliers' guide and not to the multipliers themselves:
-    those also depend on the ratio, whose own gradient must keep its sign.
+    It is applied to the *parameters* of the multipliers' guide, not to the multipliers. They also
+    depend on the ratio, and the ratio's gradient must keep its sign.
     """
     return 2.0 * jax.lax.stop_gradient(parameter) - parameter
 
 
 @final
 class StopScore(dist.Distribution):
-    """A reparametrized distribution whose log density does not move with its own parameters.
+    """A reparametrized distribution whose log density has no gradient by its own parameters.
 
-    The gradient of log q has an expectation of zero through the parameters, and only noise; left
-    out, the gradient of the ELBO has no variance where q is the posterior (Roeder, Wu and
-    Duvenaud, "Sticking the Landing", 2017).
+    The gradient of log q by its parameters is zero on average, and only noise. Without it the
+    gradient of the ELBO has no variance when q is the posterior (Roeder, Wu and Duvenaud, "Sticking
+    the Landing", 2017).
 
     Parameters
     ----------

@@ -1,10 +1,9 @@
 """All candidates in one NumPyro program: their residuals on the same logs, priced by one factor.
 
-Candidates are judged on the same transitions, so that their residuals err together. Here they are
-stacked, and one Mahalanobis penalty under their full covariance prices them at once: the belief
-over all values comes out joint, without a copula. Its closed form is
-`bayesdice_ppl.inference.one_model_posterior`, which also makes the constraint
-(`bayesdice_ppl.inference.one_model_constraint`).
+Candidates are judged on the same transitions, so their residuals have correlated errors. Here they
+are stacked, and one Mahalanobis penalty under their full covariance prices them all. The belief
+over all values is joint, without a copula. `bayesdice_ppl.inference.one_model_posterior` is its
+closed form, and `bayesdice_ppl.inference.one_model_constraint` makes the constraint.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from bayesdice_ppl.models.linear import LinearRatio
 
 
 def joint_model(ratios: LinearRatio, constraint: ChanceConstraint, *, inner: str = "exact") -> None:
-    """Priors of N policies, and one factor.
+    """Priors of N candidates, and one factor.
 
     The sites are ``zeta``, shape (N, P), and ``value``, shape (N,), in reward per step, with the
     priors of `bayesdice_ppl.models.model`; the factor is ``chance_constraint``.
@@ -29,26 +28,26 @@ def joint_model(ratios: LinearRatio, constraint: ChanceConstraint, *, inner: str
     Parameters
     ----------
     ratios
-        The linear ratio of each policy, stacked along a leading axis: ``problem.ratio``.
+        The linear ratio of each candidate, stacked along a leading axis: ``problem.ratio``.
     constraint
-        Penalty and price of the stacked residual, N R rows, policy by policy.
+        Penalty and price of the stacked residual of N R rows, one candidate after another.
     inner
-        ``"exact"``: the factor holds the multipliers' closed-form maximum, the penalty itself;
+        ``"exact"``: the factor holds the maximum over the multipliers, the penalty itself.
         ``"guide"``: the multipliers are the site ``beta``, shape (N R,), to be fitted by a guide.
 
     Notes
     -----
-    The factor is -(lambda / epsilon) f(x) with f(x) = x' Sigma^-1 x / 2 of the stacked residual x
-    (Yang et al., eq. 14, for all policies at once).
+    The factor is -(lambda / epsilon) f(x) with f(x) = x' Sigma^-1 x / 2 and x the stacked residual
+    (Yang et al., eq. 14, for all candidates at once).
     """
     mean, scale = ratios.prior_mean, ratios.prior_scale
-    # Events and no plate: the factor ties the policies to each other.
+    # No plate: the factor ties the candidates to each other.
     zeta = numpyro.sample("zeta", dist.Normal(mean[:, :-1], scale[:, :-1]).to_event(2))
     value = numpyro.sample("value", dist.Normal(mean[:, -1], scale[:, -1]).to_event(1))
     latent = jnp.concatenate([zeta, value[:, None]], axis=1)
     residual = (jnp.einsum("nrk,nk->nr", ratios.matrix, latent) + ratios.moments.offset).ravel()
     if inner == "guide":
-        # No prior and no entropy: beta is a point of an inner maximization, not a belief.
+        # Beta has no prior and no entropy: it is the point of an inner maximization.
         beta = numpyro.sample(
             "beta", dist.Normal(jnp.zeros_like(residual), 1.0).to_event(1).mask(False)
         )
@@ -74,7 +73,7 @@ def joint_posterior(
     Returns
     -------
     (Array, Array)
-        Means, shape (N, K + 1), and the covariance of all of them, policy by policy.
+        Means, shape (N, K + 1), and the covariance of all of them, one candidate after another.
     """
     found = condition(
         block_diag(*ratios.matrix),

@@ -1,8 +1,8 @@
-"""The linear ratio: a weight for each logged pair, or for each feature, perhaps through a link.
+"""The linear ratio: a weight for each logged pair or each feature, optionally through a link.
 
 With the identity link the ratio is linear in Gaussian weights. Under a quadratic penalty and
-Markov's surrogate the optimum over *all* q is then the Gaussian that conditions the prior on
-residual = 0 with noise (epsilon / lambda) Sigma: the oracle of every other engine.
+Markov's surrogate the optimum over *all* q is then a Gaussian: the prior conditioned on residual =
+0 with noise (epsilon / lambda) Sigma. It is the oracle of every other engine.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class ValuePosterior(NamedTuple):
     Attributes
     ----------
     mean
-        Of (weights, value), shape (K + 1,).
+        Means of (weights, value), shape (K + 1,).
     sd
         Standard deviation of the value, in reward per step, scalar.
     """
@@ -52,16 +52,16 @@ class LinearRatio(eqx.Module):
     Attributes
     ----------
     moments
-        What the log says of the policy.
+        Moments of the policy on the log.
     matrix
         G, shape (R, K + 1): residual = G (weights, value) + offset under the identity link.
     prior_mean, prior_scale
-        Of (weights, value), shape (K + 1,).
+        Prior means and sds of (weights, value), shape (K + 1,).
     basis
         Features of the ratio at each pair, shape (P, K); None: a weight for each pair.
     by_ratio
-        What a link needs where a weight is not a pair's ratio: the residual's matrix by the ratio
-        of each pair, shape (R, P). Else None.
+        How the ratio of each pair moves the residual, shape (R, P), for a link on features. Else
+        None.
     link
         Between weights and ratio.
     """
@@ -95,18 +95,18 @@ class LinearRatio(eqx.Module):
         return self.link.ratio(latent @ self.basis.T) @ self.by_ratio.T + self.moments.offset
 
     def recorded(self, latent: Float[Array, "*b K"]) -> Float[Array, "*b K"]:
-        """The ratio of each pair with one-hot features, and else the weights."""
+        """The ratio of each pair with one-hot features, else the weights."""
         weights = self.link.ratio(latent) if self.basis is None else latent
         return weights * self.moments.active
 
     def estimate(self, noise: Float[Array, "R R"]) -> FirstEstimate:
-        """Mean of the closed form under the identity link, whatever the link is."""
+        """Mean of the closed form under the identity link, for any link."""
         found = condition_value(
             self.matrix, self.moments.offset, noise, self.prior_mean, self.prior_scale
         )
         weights = found.mean[:-1] * self.moments.active
         ratio = weights if self.basis is None else self.basis @ weights
-        # The gain's row for the value holds minus the action values, and minus one for the reward.
+        # The gain's row for the value is minus the action values, and minus one for the reward.
         return FirstEstimate(ratio, found.mean[-1], found.gain / found.gain[-1])
 
     def posterior(
@@ -140,13 +140,13 @@ class LinearRatio(eqx.Module):
     ) -> ValuePosterior:
         """Closed form of the value's posterior alone, with the value constraint.
 
-        Where pairs are many, most of `posterior` is the covariance of the weights and its root;
-        this is one factorization and two solves.
+        With many pairs `posterior` spends most of its time on the covariance of the weights and its
+        root. This takes one factorization and two solves.
         """
         found = condition_value(
             self.matrix, self.moments.offset, covariance / price, self.prior_mean, self.prior_scale
         )
-        # Where nothing varies, rounding may leave the variance below 0.
+        # If nothing varies, rounding may make the variance negative.
         return ValuePosterior(found.mean, jnp.sqrt(jnp.maximum(found.variance, 0.0)))
 
     def coordinates(
@@ -177,7 +177,7 @@ class LinearModel(NamedTuple):
 
     @property
     def linear(self) -> bool:
-        """Whether the ratio is the weights themselves."""
+        """Whether the ratio is linear in the weights."""
         return self.link.linear
 
     def record(self, *, tabular: bool) -> tuple[str, str]:
@@ -185,7 +185,7 @@ class LinearModel(NamedTuple):
         return "weights", "pair" if tabular else "feature"
 
     def build(self, cells: Cells, moments: Moments, prior: Prior) -> LinearRatio:
-        """Put the weights onto one log, for one policy."""
+        """Build the ratio on one log, for one policy."""
         assert moments.by_ratio is not None
         basis = None if cells.basis is None else jnp.asarray(cells.basis)
         by_weight = moments.by_ratio if basis is None else moments.by_ratio @ basis
@@ -195,7 +195,7 @@ class LinearModel(NamedTuple):
         if basis is None:
             mean, scale = ones, ones * prior.ratio_sd
         else:
-            # The first weight is the constant's: the prior's center is a ratio of 1 everywhere.
+            # The first weight is the constant's, so the prior is centered at a ratio of 1.
             mean = jnp.zeros(n_weights, by_weight.dtype).at[0].set(1.0)
             size = jnp.sqrt(jnp.mean(jnp.sum(basis**2, axis=1)))
             scale = ones * prior.ratio_sd / size
@@ -220,8 +220,8 @@ def linear(link: str | Link = IDENTITY) -> LinearModel:
     Parameters
     ----------
     link
-        ``"identity"`` (default): the weights are the ratio; ``"softplus"``: no draw of the ratio
-        is negative.
+        ``"identity"`` (default): the ratio is linear in the weights. ``"softplus"``: no draw of the
+        ratio is negative.
 
     Raises
     ------
@@ -234,15 +234,15 @@ def linear(link: str | Link = IDENTITY) -> LinearModel:
 
 
 def through_link(coordinates: Coordinates, link: Link, *, value_constraint: bool) -> Coordinates:
-    """Carry coordinates of the ratio over to the weights behind a link, to first order.
+    """Transform coordinates of the ratio into those of the weights behind a link, to first order.
 
-    A ratio near zero is a weight far below it, where the softplus is flat: in the ratio's own
-    units it would be hundreds of steps away.
+    A ratio near zero belongs to a weight far below, where the softplus is flat. In units of the
+    ratio that weight would be hundreds of steps away.
 
     Parameters
     ----------
     coordinates
-        Of the ratio and, with the value constraint, the value.
+        Those of the ratio and, with the value constraint, the value.
     link
         Between weights and ratio.
     value_constraint
@@ -250,7 +250,7 @@ def through_link(coordinates: Coordinates, link: Link, *, value_constraint: bool
     """
     center, factor = coordinates
     sd = jnp.sqrt(jnp.sum(factor**2, axis=1))
-    # What may be zero is placed half a standard deviation above it, where there is a slope.
+    # A ratio that may be zero is placed half a standard deviation above it, where the link slopes.
     ratio = jnp.maximum(center, jnp.maximum(_LIFT * sd, _LEAST_RATIO))
     is_value = jnp.arange(center.shape[0]) == center.shape[0] - (1 if value_constraint else 0)
     moved = jnp.where(is_value, center, link.weight(ratio))

@@ -1,4 +1,4 @@
-"""Links between the latent numbers and the ratio: as they are, or kept above zero.
+"""Links between the latent numbers and the ratio: the identity, or one that keeps it positive.
 
 To add a link, write it as a `Link` and put it into `LINKS`.
 """
@@ -19,14 +19,14 @@ _SOFTPLUS_OF_ONE = math.log(math.e - 1.0)
 
 @final
 class Link(NamedTuple):
-    """A link, which is 1 at 1 (hashable).
+    """A link; it maps 1 to 1 (hashable).
 
     Attributes
     ----------
     name
         What it is called.
     ratio
-        From latent numbers to the ratio.
+        Function from latent numbers to the ratio.
     weight
         Its inverse, from a positive ratio.
     slope

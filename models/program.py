@@ -1,16 +1,16 @@
 """BayesDICE as a NumPyro program, for any form of the ratio.
 
 The prior is on the latent numbers of the ratio (site ``zeta``) and on the policy's value
-(``value``). The data enter through one factor, ``chance_constraint``, which prices the residual of
-the stationarity, normalization and value constraints as seen through the multipliers ``beta``. The
-guide's multipliers climb while everything else descends, so that SVI on the pair solves
+(``value``). The data enter through one factor, ``chance_constraint``. It prices the residual of the
+stationarity, normalization and value constraints, weighted by the multipliers ``beta``. The guide's
+multipliers climb while everything else descends, so that SVI on the pair solves
 min over q(zeta, value), max over q(beta | zeta, value), of
 KL(q || p) + (lambda / epsilon) E_q[beta'residual - f*(beta)]   (Yang et al., eq. 14).
 
-Both functions are plain: trace them, put another guide beside the model, or run them with an SVI
-or an MCMC kernel of your own (with ``inner="exact"``, which has no multipliers to fit). Nearly
-exact constraints make the posterior thin, so that a kernel needs a metric to start from: the
-guide's coordinates hold one, factor factor'.
+Both functions are plain: trace them, write another guide, or run them with an SVI or an MCMC kernel
+of your own (with ``inner="exact"``, which has no multipliers to fit). Nearly exact constraints make
+the posterior thin, so a kernel needs a metric to start from. The guide's coordinates have one:
+factor factor'.
 """
 
 from __future__ import annotations
@@ -46,19 +46,19 @@ def model(
     Parameters
     ----------
     ratio
-        Its form on one log, for one policy.
+        The ratio on one log, for one policy.
     constraint
         Penalty and price.
     inner
-        ``"guide"``: the multipliers are the site ``beta``, to be fitted by a guide;
-        ``"exact"``: the factor holds their closed-form maximum, the penalty itself.
+        ``"guide"``: the multipliers are the site ``beta``, to be fitted by a guide.
+        ``"exact"``: the factor holds the maximum over the multipliers, the penalty itself.
     value_constraint
-        False: the value is the deterministic sum of ratio times reward, as in the paper, and the
-        noise of the rewards does not enter.
+        False: the value is exactly the mean of ratio times reward, as in the paper, and the noise
+        of the rewards does not enter.
     surrogate
-        What stands in for P(ell > epsilon); a level that it fits is the parameter ``level``.
+        Bound that replaces P(ell > epsilon). A level that it fits is the parameter ``level``.
     level
-        Where a fitted level starts, by default where the surrogate says.
+        Where a fitted level starts; by default the surrogate's own start.
     """
     latent = numpyro.sample("zeta", ratio.latent_prior())
     fixed = ratio.residual(latent)
@@ -68,7 +68,7 @@ def model(
         value = numpyro.deterministic("value", fixed[VALUE_ROW])
     residual = less_value(fixed, value)
     if inner == "guide":
-        # No prior and no entropy: beta is a point of an inner maximization, not a belief.
+        # Beta has no prior and no entropy: it is the point of an inner maximization.
         beta = numpyro.sample(
             "beta", dist.Normal(jnp.zeros_like(residual), 1.0).to_event(1).mask(False)
         )
@@ -78,7 +78,7 @@ def model(
     numpyro.deterministic("loss", loss)
     own = constraint.auxiliary
     if own is not None:
-        # One number needs no multiplier to be fitted: the factor holds the maximum.
+        # One number needs no fitted multiplier: the factor holds the maximum.
         own_loss = own.penalty.value(residual)
         numpyro.deterministic("normalization_loss", own_loss)
         numpyro.factor("normalization_constraint", -own.price * own_loss)
@@ -87,7 +87,8 @@ def model(
         low, high = surrogate.levels
         between = constraints.interval(low, high)
         bounds = between if math.isfinite(high) else constraints.greater_than(low)
-        # In the model, as it is no part of q: it descends with q, since the bound is its infimum.
+        # The bound is an infimum over the level, so the level descends with q. It is a parameter of
+        # the model, because it is not a part of q.
         at = numpyro.param("level", at, constraint=bounds)
     cost = surrogate.cost(loss / constraint.epsilon, at)
     numpyro.factor("chance_constraint", -constraint.price * constraint.epsilon * cost)
@@ -103,21 +104,21 @@ def guide(
     start: Start = Start(),  # noqa: B008  an immutable NamedTuple
     **_: object,
 ) -> None:
-    """Full-covariance Gaussian over (zeta, value), and multipliers affine in them.
+    """Full-covariance Gaussian over (zeta, value), with multipliers affine in them.
 
-    Where ratio and residual are linear and the penalty is quadratic, the best multipliers are
-    affine in the ratio and the best q is Gaussian, so that this guide holds the optimum.
+    If the ratio is linear and the penalty quadratic, the best multipliers are affine in the ratio
+    and the best q is Gaussian. This guide then contains the optimum.
 
     Parameters
     ----------
     ratio, constraint, inner, value_constraint
         As for `model`.
     coordinates
-        The coordinates it moves in; any will do, good ones converge sooner.
+        The coordinates in which it moves. Any are valid; good ones converge sooner.
     start
         Where it starts.
     **_
-        The model's other settings, which change nothing here.
+        Other settings of the model, which the guide ignores.
     """
     size = coordinates.center.shape[0]
     center, factor = coordinates
@@ -129,12 +130,12 @@ def guide(
     )
     y = numpyro.sample(
         "coordinates",
-        # Its constraint holds already; a check would be compiled apart, operation by operation.
+        # The constraint holds already, and a check would be compiled operation by operation.
         StopScore(dist.MultivariateNormal(loc, scale_tril=scale_tril, validate_args=False)),
         infer={"is_auxiliary": True},
     )
     latent = center + factor @ y
-    # The change of variables, so that the ELBO is that of (zeta, value).
+    # The change of variables makes the ELBO that of (zeta, value).
     volume = -jnp.sum(jnp.log(jnp.abs(jnp.diagonal(factor))))
     weights = latent[:-1] if value_constraint else latent
     numpyro.sample("zeta", dist.Delta(weights, log_density=volume, event_dim=1))
@@ -155,12 +156,12 @@ def with_implied_value(
 ) -> GaussianPosterior:
     """Append the value that the ratio implies, mean_i zeta_i sigma(r_i), to its Gaussian.
 
-    Exact for a linear ratio, and else to first order around the mean.
+    It is exact for a linear ratio, else to first order around the mean.
 
     Parameters
     ----------
     ratio
-        Its form on one log, for one policy.
+        The ratio on one log, for one policy.
     mean, factor
         Mean, shape (L,), and a root of the covariance, shape (L, M), of the latent numbers.
     """

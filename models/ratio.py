@@ -1,9 +1,9 @@
-"""The seam: what a model of the ratio is, for all who fit, draw, judge and keep it.
+"""The interface of a model of the ratio, for engines, draws, diagnosis and beliefs.
 
-A `RatioModel` is what a user asks for, such as ``linear()``: hashable, with a text. On one log and
-for one candidate it builds a `Ratio`, a pytree of arrays that knows its prior, its NumPyro program
-and what its latent numbers say of the ratio. Nothing outside of `bayesdice_ppl.models` knows what
-these numbers are. `docs/architecture.md` shows how to add a model.
+A `RatioModel` is what a user asks for, such as ``linear()``. It is hashable and has a text. On one
+log and for one candidate it builds a `Ratio`, a pytree of arrays. The `Ratio` knows its prior, its
+NumPyro program, and how its latent numbers give the ratio. Nothing outside `bayesdice_ppl.models`
+knows what these numbers are. `docs/architecture.md` shows how to add a model.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from bayesdice_ppl.moments import VALUE_ROW, Cells, Moments, Prior
 
 
 class FirstEstimate(NamedTuple):
-    """A first ratio, at which Sigma is evaluated.
+    """The first estimate of the ratio, at which Sigma is evaluated.
 
     Attributes
     ----------
@@ -44,7 +44,7 @@ class Ratio(Protocol):
 
     @property
     def moments(self) -> Moments:
-        """What the log says of the policy; its ``by_ratio`` may be None."""
+        """Moments of the policy on the log; ``by_ratio`` may be None."""
         ...
 
     def latent_prior(self) -> dist.Distribution:
@@ -64,11 +64,11 @@ class Ratio(Protocol):
         ...
 
     def recorded(self, latent: Float[Array, "*b L"]) -> Float[Array, "*b W"]:
-        """What a belief keeps of the ratio of each draw; see `RatioModel.record`."""
+        """What a belief keeps about the ratio of each draw; see `RatioModel.record`."""
         ...
 
     def estimate(self, noise: Float[Array, "R R"]) -> FirstEstimate:
-        """A first ratio, given a first covariance of the residual."""
+        """The first estimate, given a first covariance of the residual."""
         ...
 
     def posterior(
@@ -76,7 +76,7 @@ class Ratio(Protocol):
     ) -> GaussianPosterior:
         """Closed form of the posterior of (latent numbers, value).
 
-        Asked for only where `RatioModel.linear` holds and the penalty is quadratic.
+        Called only if `RatioModel.linear` is true and the penalty is quadratic.
 
         Parameters
         ----------
@@ -85,7 +85,7 @@ class Ratio(Protocol):
         price
             lambda / epsilon.
         value_constraint
-            False: the value is the sum of ratio times reward exactly.
+            False: the value is exactly the mean of ratio times reward.
         """
         ...
 
@@ -122,7 +122,7 @@ class Ratio(Protocol):
 
 @runtime_checkable
 class RatioModel(Protocol):
-    """A form of the ratio that can be asked for (hashable); its text is kept with the belief."""
+    """A form of the ratio that a user asks for (hashable); the belief keeps its text."""
 
     @property
     def linear(self) -> bool:
@@ -145,25 +145,25 @@ class RatioModel(Protocol):
         ...
 
     def build(self, cells: Cells, moments: Moments, prior: Prior) -> Ratio:
-        """Put the form onto one log, for one policy.
+        """Build the ratio on one log, for one policy.
 
         Parameters
         ----------
         cells
             The log, with the features of its pairs.
         moments
-            What it says of the policy.
+            Moments of the policy on it.
         prior
-            How wide the priors are.
+            Widths of the priors.
         """
         ...
 
 
 def value_prior(moments: Moments, prior: Prior) -> dist.Normal:
-    """The prior of the value that every model has, in reward per step."""
+    """The prior of the value, the same for every model, in reward per step."""
     return dist.Normal(moments.reward_mean, moments.reward_scale * prior.value_sd)
 
 
 def less_value(residual: Float[Array, "*b R"], value: Float[Array, "*b"]) -> Float[Array, "*b R"]:
-    """Residual of the constraints from that at a value of zero."""
+    """Residual of the constraints, from the residual at a value of zero."""
     return residual.at[..., VALUE_ROW].add(-jnp.asarray(value))

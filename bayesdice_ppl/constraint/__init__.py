@@ -1,7 +1,7 @@
 """The chance constraint: penalties of the residual, its sampling covariance, and the price.
 
-The stationarity of a ratio is not observed through a likelihood but through a residual that
-ought to be small; these modules say how small, measured by what, and at which price.
+The log shows the stationarity of a ratio through a residual that should be small, and not through a
+likelihood. These modules say how small, in which measure, and at which price.
 """
 
 from bayesdice_ppl.constraint.chance import (

@@ -17,11 +17,11 @@ from bayesdice_ppl.constraint.penalties import Penalty
 from bayesdice_ppl.moments import VALUE_ROW, Cells, Moments
 
 RIDGE = 1e-10
-"""Share of its own diagonal that is added to Sigma where an inverse is unavoidable.
+"""Share of its own diagonal that is added to Sigma where an inverse is needed.
 
-The value is a sum of action values of order 1 / (1 - gamma) whose noise nearly cancels; a ridge
-does not, and widens the belief the more the longer the horizon (on small random worlds at gamma =
-0.99, a ridge of 1e-5 widened it by 41 %).
+The value sums action values of order 1 / (1 - gamma) whose noise nearly cancels. The ridge does not
+cancel, and widens the belief more for longer horizons: on small random worlds at gamma = 0.99 a
+ridge of 1e-5 widened it by 41 %.
 """
 
 _FLOOR = 1e-13
@@ -53,10 +53,10 @@ class ChanceConstraint(NamedTuple):
     price
         lambda / epsilon, scalar.
     epsilon
-        Bound that ell is held against, scalar; Markov's surrogate needs its price alone.
+        Bound on ell, scalar; Markov's surrogate needs only the price.
     auxiliary
-        The same of the normalization, where that is a chance constraint of its own: its penalty
-        looks at the normalization's row alone, and the one above at all others.
+        The normalization as a chance constraint of its own, or None. Its penalty looks at the
+        normalization's row alone, and the main one at all other rows.
     """
 
     penalty: Penalty
@@ -66,7 +66,7 @@ class ChanceConstraint(NamedTuple):
 
 
 def live_rows(moments: Moments) -> Float[Array, " R"]:
-    """Which rows of the residual say anything, shape (R,): 1 for a live row, else 0."""
+    """1 for the live rows of the residual, those that the ratio or the value moves, shape (R,)."""
     assert moments.by_ratio is not None
     touches = jnp.any(moments.by_ratio != 0.0, axis=1).at[VALUE_ROW].set(True)
     return jnp.where(touches, 1.0, 0.0)
@@ -93,8 +93,8 @@ def invertible(
         Sigma, shape (R, R).
     rows, mean_square
         From `live_rows` and `row_mean_square`. A row that holds exactly has a zero diagonal in
-        Sigma. A ridge relative to that alone would be none, so a tiny share of the mean square
-        joins it.
+        Sigma, and a ridge relative to it would be zero. So a tiny share of the mean square is
+        added.
     """
     both = rows[:, None] * rows
     ridge = RIDGE * jnp.diagonal(covariance) + _FLOOR * jnp.where(
@@ -104,7 +104,7 @@ def invertible(
 
 
 def residual_rank(covariance: Float[np.ndarray, "R R"]) -> int:
-    """Rank r of Sigma, its rows scaled to a unit diagonal (the degrees of freedom of ell)."""
+    """Rank r of Sigma scaled to a unit diagonal: the degrees of freedom of ell."""
     diagonal = np.diagonal(covariance)
     live = diagonal > 0.0
     scale = np.sqrt(diagonal[live])
@@ -136,9 +136,9 @@ def chance_price(
 ) -> Price:
     """Fill in the defaults: epsilon = chi2_{r, xi} / (2 n), lambda = n epsilon.
 
-    With the Mahalanobis penalty n ell is half a chi-square of r degrees of freedom at the truth,
-    so that this epsilon bounds it with probability xi, and lambda / epsilon = n makes the
-    posterior spread as the estimator does over repeated logs.
+    With the Mahalanobis penalty, 2 n ell is a chi-square of r degrees of freedom at the true ratio,
+    so that this epsilon bounds ell with probability xi. With lambda / epsilon = n the posterior
+    spreads as the estimate does over repeated logs.
     """
     from scipy.special import chdtri
 

@@ -1,8 +1,8 @@
 """The loss of a Gaussian q under a quadratic penalty: half a weighted sum of chi-squares, exactly.
 
-With a residual that is affine in Gaussian latents, ell = residual' W residual / 2 has a moment
-generating function in closed form. From it follow the bound of Markov and that of Bernstein at
-once, and P(ell > epsilon) and the conditional value at risk by inverting it numerically.
+If the residual is affine in Gaussian latent numbers, ell = residual' W residual / 2 has a moment
+generating function in closed form. It gives Markov's and Bernstein's bounds directly. Its numerical
+inversion gives P(ell > epsilon) and the conditional value at risk.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ import numpy as np
 from jaxtyping import Complex, Float
 
 _SLOPE = 0.5
-"""Slope of the contour far off. Below 1 no factor of the integrand grows along it."""
+"""Slope of the contour far out. Below 1 no factor of the integrand grows along it."""
 _STEP = 0.25
 _HALVINGS = 8
 _ACCURACY = 1e-6
-"""Change, as a share, at the last halving of the step; what is left is about its square."""
+"""Relative change at the last halving of the step; the remaining error is about its square."""
 _NEGLIGIBLE = 1e-17
-"""Where the contour ends, of the integrand at the saddle point."""
+"""The contour ends where the integrand is this share of its value at the saddle point."""
 _NEVER = -50.0
-"""Log of a probability that 1 does not feel."""
+"""Log of a probability that is lost in rounding beside 1."""
 _VANISHING = -700.0
 """Log of a probability that is 0."""
 _LEAST_REST = 1e-15
-"""Least 1 - t that is looked at."""
+"""Least 1 - t that is tried."""
 
 
 class QuadraticLoss(NamedTuple):
@@ -35,13 +35,13 @@ class QuadraticLoss(NamedTuple):
     Attributes
     ----------
     weights
-        lambda, positive, the largest first, shape (J,), in units of ell; J = 0 where ell does not
+        lambda, positive, the largest first, shape (J,), in units of ell; J = 0 if ell does not
         vary.
     shifts
         delta, shape (J,).
     constant
-        Half the squared length of the part of the whitened mean residual that lies outside the
-        range of its covariance.
+        The part of ell that does not vary: half the squared length of the whitened mean residual
+        outside the range of its covariance.
     """
 
     weights: Float[np.ndarray, " J"]
@@ -71,7 +71,7 @@ def loss_of_gaussian(
     offset: Float[np.ndarray, " R"],
     whitening: Float[np.ndarray, "R R"],
 ) -> QuadraticLoss:
-    """The law of f(matrix x + offset) for Gaussian x.
+    """The distribution of f(matrix x + offset) for Gaussian x.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ def loss_of_gaussian(
     matrix = np.asarray(matrix, dtype=np.float64)
     center = whitening @ (matrix @ np.asarray(mean) + np.asarray(offset))
     root = whitening @ (matrix @ np.asarray(factor))
-    # Singular values of the root, not eigenvalues of the covariance: small ones keep their digits.
+    # Singular values of the root keep the digits that eigenvalues of the covariance would lose.
     left, sd, _ = np.linalg.svd(root, full_matrices=False)
     kept = sd > max(root.shape) * np.finfo(np.float64).eps * sd.max(initial=0.0)
     along = left[:, kept].T @ center
@@ -109,14 +109,14 @@ def log_mgf(loss: QuadraticLoss, s: float) -> float:
 
 
 def exceedance(loss: QuadraticLoss, epsilon: float) -> float:
-    """P(ell > epsilon), within 1e-9, and above the mean of ell within 1e-9 of itself.
+    """P(ell > epsilon), with absolute error 1e-9; above the mean of ell, relative error 1e-9.
 
-    Where ell hardly varies, the digits of epsilon set the limit: 1e-16 E[ell] / sd(ell).
+    If ell has little variance, the digits of epsilon set the limit: 1e-16 E[ell] / sd(ell).
 
     Parameters
     ----------
     loss
-        The law of ell.
+        The distribution of ell.
     epsilon
         In units of ell.
 
@@ -129,11 +129,11 @@ def exceedance(loss: QuadraticLoss, epsilon: float) -> float:
     -----
     A generalized chi-square probability by numerical inversion of the characteristic function, as
     in Imhof, "Computing the distribution of quadratic forms in normal variables" (Biometrika,
-    1961). His integral along the imaginary axis oscillates and decays like a power, slowly for few
-    terms and without any relative accuracy in the tails. Here it is taken through the saddle point
-    (Rice, "Distribution of quadratic forms in normal random variables: evaluation by numerical
-    integration", SIAM J. Sci. Stat. Comput., 1980), on a hyperbola that bends around the
-    singularities, where the integrand decays exponentially and the trapezoidal rule converges
+    1961). His integral along the imaginary axis oscillates and decays like a power: slowly for few
+    terms, and without relative accuracy in the tails. Here the contour goes through the saddle
+    point (Rice, "Distribution of quadratic forms in normal random variables: evaluation by
+    numerical integration", SIAM J. Sci. Stat. Comput., 1980). It is a hyperbola that bends around
+    the singularities. On it the integrand decays exponentially, and the trapezoidal rule converges
     geometrically.
     """
     return _tail(loss, epsilon)[0]
@@ -153,17 +153,17 @@ def bernstein_bound(
     Parameters
     ----------
     loss
-        The law of ell.
+        The distribution of ell.
     epsilon
         In units of ell, positive.
     level
-        A t to take the mean at; None: the best one.
+        A fixed level t; None: the best one.
 
     Returns
     -------
     LevelBound
-        Where E[X] >= 1 the best level is infinite and the bound is 1; where ell is constant and
-        below epsilon the best level is 0 and so is the bound.
+        If E[X] >= 1, the best level is infinite and the bound is 1. If ell is constant and below
+        epsilon, the best level and the bound are 0.
     """
     if level is not None:
         exponent = log_mgf(loss, 1.0 / (level * epsilon)) - 1.0 / level
@@ -183,17 +183,17 @@ def cvar_bound(loss: QuadraticLoss, epsilon: float, *, level: float | None = Non
     Parameters
     ----------
     loss
-        The law of ell.
+        The distribution of ell.
     epsilon
         In units of ell, positive.
     level
-        A t in [0, 1) to take the mean at; None: the best one.
+        A fixed level t in [0, 1); None: the best one.
 
     Returns
     -------
     LevelBound
-        The bound is at most 1, its limit for t below zero; where E[X] >= 1 that is the least, and
-        the best level within [0, 1) is 0.
+        The bound is at most 1, its limit for t below zero. If E[X] >= 1, the bound is 1, and the
+        best level within [0, 1) is 0.
 
     Raises
     ------
@@ -207,8 +207,8 @@ def cvar_bound(loss: QuadraticLoss, epsilon: float, *, level: float | None = Non
         if not loss.weights.size:
             return LevelBound(0.0, loss.constant / epsilon)
 
-        # Convex in 1 / (1 - t), with a slope of the sign of E[X - 1 | X > t]. An error in the
-        # level enters the bound by its square.
+        # The bound is convex in 1 / (1 - t); its slope has the sign of E[X - 1 | X > t]. An error
+        # in the level changes the bound by its square.
         def slope(rest: float) -> float:
             return _tail(loss, (1.0 - rest) * epsilon)[1] / epsilon - rest
 
@@ -220,7 +220,7 @@ def cvar_bound(loss: QuadraticLoss, epsilon: float, *, level: float | None = Non
 
 
 class _Law(NamedTuple):
-    """A law and a point above its constant, in units of the largest weight."""
+    """A distribution and a point above its constant, in units of the largest weight."""
 
     unit: float
     weights: Float[np.ndarray, " J"]
@@ -235,7 +235,7 @@ def _law(loss: QuadraticLoss, x: float) -> _Law:
 
 
 class _Saddle(NamedTuple):
-    """A real s, 1 - w s of each weight w, and log E[exp(s (ell - x))] with its first derivative."""
+    """A real s, 1 - w s for each weight w, log E[exp(s (ell - x))] and its first derivative."""
 
     s: float
     left: Float[np.ndarray, " J"]
@@ -244,14 +244,14 @@ class _Saddle(NamedTuple):
 
 
 def _saddle(law: _Law, *, order: int, upper: bool) -> _Saddle:
-    """The real s at which log E[exp(s (ell - x))] - order log|s| is least; it is convex.
+    """The real s at which the convex log E[exp(s (ell - x))] - order log|s| is least.
 
-    Upper: between 0 and the first singularity at 1; else below 0.
+    If ``upper``, s lies between 0 and the first singularity at 1; else below 0.
     """
     from scipy.optimize import brentq
 
     def place(at: float) -> tuple[float, Float[np.ndarray, " J"]]:
-        # By its distance from the singularity, which 1 - s may lose to rounding.
+        # The distance from the singularity is kept, because 1 - s may lose it to rounding.
         s, gap = -math.exp(-at), 1.0 + math.exp(-at)
         if upper:
             s, gap = 1.0 / (1.0 + math.exp(-at)), 1.0 / (1.0 + math.exp(at))
@@ -275,12 +275,12 @@ def _saddle(law: _Law, *, order: int, upper: bool) -> _Saddle:
 
 
 def _tail(loss: QuadraticLoss, x: float) -> tuple[float, float]:
-    """P(ell > x), and E[ell - x | ell > x], to leading order where the former is 0."""
+    """P(ell > x), and E[ell - x | ell > x], to leading order if the probability is 0."""
     over = mean(loss) - x
     if x <= loss.constant or not loss.weights.size:
         return (1.0, over) if over > 0.0 else (0.0, 0.0)
     law = _law(loss, x)
-    # From the side of the mean on which x lies, where the probability is the smaller one.
+    # Integrate on the side of the mean on which x lies: its probability is the smaller one.
     saddle = _saddle(law, order=1, upper=over <= 0.0)
     if over > 0.0 and saddle.value < _NEVER:
         return 1.0, over
@@ -295,10 +295,10 @@ def _tail(loss: QuadraticLoss, x: float) -> tuple[float, float]:
 
 
 def _invert(law: _Law, saddle: _Saddle) -> tuple[float, float]:
-    """Integrals of E[exp(s (ell - x))] / s and / s^2 over 2 pi i, without exp(saddle.value).
+    """Integrals of E[exp(s (ell - x))] / s and / s^2 over 2 pi i, divided by exp(saddle.value).
 
-    The contour goes from -i to +i infinity. On the right of 0 the integrals are P(ell > x) and
-    E[(ell - x)_+]; on its left the residues at 0, 1 and E[ell] - x, are taken off.
+    The contour goes from -i to +i infinity. To the right of 0 the integrals are P(ell > x) and
+    E[(ell - x)_+]. To its left they are less by the residues at 0, which are 1 and E[ell] - x.
     """
     ratio = law.weights / saddle.left
     bend = law.energies * law.weights / saddle.left**3
@@ -308,14 +308,14 @@ def _invert(law: _Law, saddle: _Saddle) -> tuple[float, float]:
         move = width * (_SLOPE * (np.cosh(y) - 1.0) + 1j * np.sinh(y))
         speed = _SLOPE * np.sinh(y) + 1j * np.cosh(y)
         inverse = 1.0 / (1.0 + move / saddle.s)
-        # Counted from the saddle point, so that nothing large cancels.
+        # Measured from the saddle point, so that no large numbers cancel.
         turn = ratio * move[:, None]
         terms = bend * (move[:, None] ** 2 / (1.0 - turn)) - np.log1p(-turn) - turn
         density = np.exp(0.5 * terms.sum(axis=1) + saddle.slope * move) * speed * inverse
         return np.stack([density, density * inverse])
 
-    # Near the saddle the integrand falls like a normal density of unit width, far off like
-    # exp(-s above), and the faster the farther off.
+    # Near the saddle the integrand falls like a normal density of unit width. Far out it falls
+    # like exp(-s above), ever faster.
     end = 2.5
     while np.abs(at(np.array([end]))).max() > _NEGLIGIBLE:
         end += 0.5
@@ -331,5 +331,6 @@ def _invert(law: _Law, saddle: _Saddle) -> tuple[float, float]:
             first, second = total * width / (math.pi * saddle.s)
             return float(first), float(second) / saddle.s
     raise ArithmeticError(
-        f"the distribution of ell did not converge at {law.above:g} times its largest weight."
+        "the numerical inversion of the distribution of ell did not converge at "
+        f"{law.above:g} times its largest weight."
     )

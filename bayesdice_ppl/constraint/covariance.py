@@ -1,8 +1,8 @@
 """Sigma, the sampling covariance of the residual: how far from zero chance alone would put it.
 
-With Sigma as the metric of the penalty, the chance-constrained posterior spreads as the estimator
-itself would over repeated logs (Chernozhukov and Hong, 2003), which is what makes the belief
-calibrated. What few visits to a pair hide of it is in `bayesdice_ppl.constraint.small_sample`.
+With Sigma as the metric of the penalty, the chance-constrained posterior spreads as the estimate
+does over repeated logs (Chernozhukov and Hong, 2003). This makes the belief calibrated. Few visits
+to a pair hide a part of Sigma; see `bayesdice_ppl.constraint.small_sample`.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ def residual_covariance(
     Parameters
     ----------
     cells, moments
-        The log, and what it says about one policy. ``by_episode`` needs cells that are kept apart
-        by episode.
+        The log, and the moments of one policy. ``by_episode`` needs cells that are kept apart by
+        episode.
     ratio
         The ratio of each cell, shape (C,), at which Sigma is evaluated.
     settings
@@ -124,9 +124,9 @@ def cross_covariance(
     Returns
     -------
     Array
-        Shape (N R, N R), the residual of one policy after the other's. With one-hot features it is
-        singular for any two candidates: how far the log's counts of a state's actions are off
-        tells all of them the same. These are exact constraints, to be kept.
+        Shape (N R, N R), one candidate after another. With one-hot features it is singular for any
+        two candidates, because both see the same deviations in the counts of each state's actions.
+        These directions are exact constraints, and are kept.
 
     Notes
     -----

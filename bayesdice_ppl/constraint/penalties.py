@@ -1,10 +1,10 @@
 """Convex penalties f of the residual, each with its Fenchel conjugate f*.
 
 The chance-constraint loss is ell = f(residual) = max over beta of beta'residual - f*(beta). Any
-convex f >= 0 with f(0) = 0 is in the paper's family; which one decides how the belief spreads.
+convex f >= 0 with f(0) = 0 is in the paper's family. The choice decides how the belief spreads.
 
-What a user asks for is a *choice*, such as ``huber(0.1)``: hashable, and its text reads back to
-itself. A choice builds the penalty of one policy once the residual's covariance is known. To add a
+What a user asks for is a *choice*, such as ``huber(0.1)``. It is hashable, and its text can be read
+back. A choice builds the penalty of one policy once the residual's covariance is known. To add a
 penalty, write its class and the function that makes its choice, and put that into `PENALTIES`.
 """
 
@@ -22,7 +22,7 @@ from bayesdice_ppl.choices import read_choice
 from bayesdice_ppl.errors import SettingsError
 
 _ROUNDING = 1e-12
-"""Share by which a multiplier may pass Huber's bound and still count as on it."""
+"""Share by which a multiplier may pass Huber's bound and still count as within it."""
 
 
 class Penalty(Protocol):
@@ -41,7 +41,7 @@ class Penalty(Protocol):
         ...
 
     def unwhiten(self, whitened: Float[Array, "*b R"]) -> Float[Array, "*b R"]:
-        """The beta that belongs to a residual given in the penalty's own, whitened units."""
+        """The best beta for a residual in the penalty's own, whitened units."""
         ...
 
     def whitening(self) -> Float[Array, "R R"] | None:
@@ -56,10 +56,10 @@ class PenaltyChoice(NamedTuple):
     Attributes
     ----------
     text
-        What reads back to it, such as ``"huber(0.1)"``.
+        Its text, such as ``"huber(0.1)"``, which can be read back.
     make
-        From Sigma, invertible, shape (R, R), the rows that count, shape (R,), and the parameter to
-        the penalty of one policy.
+        Function from Sigma, invertible, shape (R, R), the rows that count, shape (R,), and the
+        parameter to the penalty of one policy.
     parameter
         Its number, or None.
     quadratic
@@ -87,7 +87,7 @@ class PenaltyChoice(NamedTuple):
         return self.make(covariance, rows, self.parameter)
 
     def metric(self, covariance: Float[Array, "R R"]) -> Float[Array, "R R"]:
-        """The matrix M with f(x) = x' M^+ x / 2, shape (R, R); where there is none, Sigma."""
+        """The matrix M with f(x) = x' M^+ x / 2, shape (R, R); Sigma if f is not quadratic."""
         plain = self.quadratic and not self.calibrated
         return jnp.eye(len(covariance), dtype=covariance.dtype) if plain else covariance
 
@@ -97,7 +97,7 @@ class PenaltyChoice(NamedTuple):
 
 @final
 class Squared(NamedTuple):
-    """f(x) = |x|^2 / 2, its own conjugate: the paper's default.
+    """f(x) = |x|^2 / 2, its own conjugate: the paper's penalty.
 
     Attributes
     ----------
@@ -170,7 +170,7 @@ class Mahalanobis(NamedTuple):
 
     @classmethod
     def of(cls, covariance: Float[Array, "R R"], rows: Float[Array, " R"]) -> Mahalanobis:
-        """Factor an invertible Sigma once, for all the evaluations to come."""
+        """Factor an invertible Sigma once, for all evaluations."""
         factor = jnp.linalg.cholesky(covariance)
         identity = jnp.eye(len(rows), dtype=covariance.dtype)
         return cls(factor, solve_triangular(factor, identity, lower=True), rows)
@@ -254,7 +254,7 @@ class Huber(NamedTuple):
 
 
 def _power(size: Float[Array, "*b R"], exponent: Float[Array, ""]) -> Float[Array, "*b R"]:
-    """size^exponent for size >= 0, with a gradient of 0 (and not none) at 0."""
+    """size^exponent for size >= 0, with a gradient of 0 and not NaN at 0."""
     positive = size > 0.0
     return jnp.where(positive, jnp.where(positive, size, 1.0) ** exponent, 0.0)
 
@@ -306,7 +306,7 @@ def power(p: float) -> PenaltyChoice:
 
 
 def huber(c: float) -> PenaltyChoice:
-    """A square that goes on linearly where the residual passes c: multipliers stay within c.
+    """A square that grows linearly where the residual passes c; multipliers stay within c.
 
     Parameters
     ----------

@@ -1,6 +1,6 @@
-"""What a user chooses of the chance constraint P_q(ell <= epsilon) >= xi, checked where it is made.
+"""What a user chooses about the chance constraint P_q(ell <= epsilon) >= xi, checked when made.
 
-Everything here is hashable: compiled functions depend on it.
+Everything here is hashable, because compiled functions depend on it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from bayesdice_ppl.errors import SettingsError
 
 INNER = ("guide", "exact")
 SEARCH = "search"
-"""The lambda that stands for the least one at which the constraint holds."""
+"""Stands for the least lambda at which the constraint holds."""
 
 
 @final
@@ -26,8 +26,8 @@ class Normalization:
     Attributes
     ----------
     lam, epsilon, xi
-        lambda_1, epsilon_1 and xi_1; None: epsilon_1 = chi2_{1, xi_1} / (2 n), lambda_1 = n
-        epsilon_1. It is priced by Markov's bound whatever the surrogate is.
+        lambda_1, epsilon_1 and xi_1. None: epsilon_1 = chi2_{1, xi_1} / (2 n), lambda_1 = n
+        epsilon_1. It is always priced by Markov's bound.
 
     Raises
     ------
@@ -50,7 +50,7 @@ class Normalization:
 @final
 @dataclass(frozen=True)
 class Constraint:
-    """The chance constraint: what is penalized, by how much, and how it is bounded.
+    """The chance constraint: its penalty, its price and its surrogate.
 
     Attributes
     ----------
@@ -61,21 +61,21 @@ class Constraint:
         ``"markov"`` (default, and the only calibrated one), ``"cvar"``, ``"bernstein"``,
         ``"cdf"``, or one made by `bayesdice_ppl.surrogates`.
     lam, epsilon, xi
-        P(ell <= epsilon) >= xi at price lambda; by default epsilon = chi2_{r, xi} / (2 n) with r
-        the rank of the residual, lambda = n epsilon. With ``lam="search"`` lambda is the least at
-        which the constraint holds under q; this narrows q, which is then no longer calibrated.
+        P(ell <= epsilon) >= xi at price lambda. By default epsilon = chi2_{r, xi} / (2 n), with r
+        the rank of Sigma, and lambda = n epsilon. ``lam="search"`` takes the least lambda at which
+        the constraint holds under q; this narrows q, which is then no longer calibrated.
     value_constraint
-        True: the noise of the rewards is part of the belief; False: the value is the sum of ratio
-        times reward exactly, as in the paper.
+        True: the noise of the rewards is part of the belief. False: the value is exactly the mean
+        of ratio times reward, as in the paper.
     small_sample
-        True: pairs that were logged a few times widen the belief. Off where it is no rule: without
-        the Mahalanobis penalty and the value constraint, and on features other than one-hot.
+        True: rarely logged pairs widen the belief. None: True where the rule applies, which is with
+        the Mahalanobis penalty, the value constraint and one-hot features.
     normalization
         ``True``, or a `Normalization`: mean_i zeta_i = 1 as a chance constraint of its own. By
         default it is a row of the residual like the others.
     inner
-        ``"guide"``: multipliers are fitted by SVI; ``"exact"``: their closed form is used; None:
-        the guide up to 512 features, where the best multipliers are affine.
+        ``"guide"``: SVI fits the multipliers. ``"exact"``: their closed form is used. None: the
+        guide if the best multipliers are affine and the residual has at most 512 rows.
 
     Raises
     ------
@@ -135,7 +135,7 @@ class Constraint:
 
     @property
     def calibrated(self) -> bool:
-        """Whether the belief spreads as its estimate does over repeated logs."""
+        """Whether penalty and value constraint are those of a calibrated belief."""
         return self.penalty.calibrated and self.value_constraint
 
     @property
@@ -144,7 +144,7 @@ class Constraint:
         return self.lam == SEARCH
 
     def closed_form_missing(self) -> str | None:
-        """What keeps the posterior from being Gaussian under a linear ratio, or None."""
+        """The part without a closed form under a linear ratio, in words, or None."""
         if not self.penalty.quadratic:
             return f"the penalty {self.penalty}"
         return None if self.surrogate.linear else f"the surrogate {self.surrogate}"
@@ -157,6 +157,6 @@ def _normalization(given: object) -> Normalization | None:
         return Normalization()
     if not isinstance(given, Normalization):
         raise SettingsError(
-            f"normalization: expected True, or a bd.inference.Normalization, found {given!r}."
+            f"normalization: expected True or a bd.inference.Normalization(...), found {given!r}."
         )
     return given

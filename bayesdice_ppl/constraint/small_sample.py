@@ -1,9 +1,9 @@
-"""The small-sample rule: what few visits to a pair hide of the noise of a value.
+"""The small-sample rule: the noise of a value that few visits to a pair hide.
 
 A pair that was logged a few times shows less spread than it has. Its squared errors are shrunk
-towards those of all pairs, which adds to Sigma's value entry and gives the values a Student t. The
-same rule on products of two candidates' errors keeps the joint belief a covariance. It is a rule
-for one-hot features, where a temporal-difference error has mean zero in every pair.
+toward those of all pairs. This adds to Sigma's value entry and gives the values a Student t. The
+same rule on products of two candidates' errors keeps the joint covariance positive semidefinite. It
+is for one-hot features, where a temporal-difference error has mean zero in every pair.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from bayesdice_ppl.moments import Cells, TransformedRewards, reward_moments, wit
 
 
 class FewVisits(NamedTuple):
-    """The variance of a value as few visits to each pair show it; see `few_visits`.
+    """Two estimates of a value's variance when pairs have few visits; see `few_visits`.
 
     Attributes
     ----------
     shrunk
-        With squared errors shrunk towards their pooled mean, scalar.
+        Variance with squared errors shrunk toward their pooled mean, scalar.
     seen
-        As the log has it, which is a part of Sigma already, scalar.
+        Variance as the log shows it, which Sigma has already, scalar.
     degrees_of_freedom
-        Of the former, scalar.
+        Those of `shrunk`, scalar.
     """
 
     shrunk: Float[Array, ""]
@@ -51,7 +51,7 @@ def small_sample_rule(
     Returns
     -------
     (Array, Array)
-        The variance to add to that of the value, and the degrees of freedom; scalars.
+        The variance to add to the value's, and the degrees of freedom; scalars.
     """
     found = few_visits(cells, by_pair, error, unit)
     return jnp.maximum(0.0, found.shrunk - found.seen), found.degrees_of_freedom
@@ -63,7 +63,7 @@ def few_visits(
     error: Float[Array, " C"],
     unit: Int[Array, " P"] | None = None,
 ) -> FewVisits:
-    """Variance of the value, with the spread of pairs that were logged a few times shrunk.
+    """Variance of the value, with the spread of rarely logged pairs shrunk.
 
     Parameters
     ----------
@@ -74,18 +74,18 @@ def few_visits(
     error
         Temporal-difference error of each cell without its reward, shape (C,).
     unit
-        The pair that each pair's visits are counted with, shape (P,), of the same ratio; None:
-        each is counted by itself.
+        The pair that each pair's visits are counted with, shape (P,), which has the same ratio.
+        None: each pair is counted by itself.
 
     Notes
     -----
-    Within a pair the squared errors are shrunk towards their pooled mean with the weight of two
-    observations, s2 = (SS + 2 pool) / (n_sa + 1), v = d^2 s2 / n_sa with d the pair's share of the
-    policy's visits, and the degrees of freedom are Satterthwaite's, (sum v)^2 / sum(v^2 / (n_sa +
-    1)).
+    Within a pair the squared errors are shrunk toward their pooled mean, which has the weight of
+    two observations: s2 = (SS + 2 pool) / (n_sa + 1). With d the pair's share of the policy's
+    visits, v = d^2 s2 / n_sa. The degrees of freedom are Satterthwaite's, (sum v)^2 / sum(v^2 /
+    (n_sa + 1)).
 
-    Of the policy that logged, whose choice of actions is a part of what varies in a state, visits
-    and errors are counted by state, and SS holds what its actions differ by.
+    The logging policy's choice of actions is part of the noise in a state. Its visits and errors
+    are counted by state, and SS includes the differences between its actions.
     """
     n_pairs = by_pair.shape[0]
     counted_with = cells.pair if unit is None else unit[cells.pair]
@@ -100,7 +100,7 @@ def few_visits(
     square = sums(cells.count * error**2 + 2.0 * error * cells.reward_sum + cells.reward_square_sum)
     scatter = jnp.where(seen, jnp.maximum(square - total**2 / divisor, 0.0), 0.0)
     repeats = jnp.sum(jnp.where(seen, visits - 1.0, 0.0))
-    # Where no pair was logged twice, nothing but the spread of the rewards is left to pool.
+    # If no pair was logged twice, only the spread of all rewards can be pooled.
     pool = jnp.where(
         repeats > 0.0,
         jnp.sum(scatter) / jnp.where(repeats > 0.0, repeats, 1.0),
@@ -132,13 +132,13 @@ def small_sample_covariance(
     by_pair, error, unit
         As for `few_visits`, of all N candidates.
     rewards
-        What each candidate counts instead of the log's own rewards, or None.
+        Each candidate's transformed rewards, or None for the log's own.
 
     Returns
     -------
     Array
-        Shape (N, N), in squared reward per step. Its diagonal is what
-        `small_sample_rule` adds to each candidate's variance.
+        Shape (N, N), in squared reward per step. On the diagonal are the variances that
+        `small_sample_rule` adds.
 
     Notes
     -----
@@ -150,21 +150,21 @@ def small_sample_covariance(
         S_jk     = sum_sa d_j d_k (SS_jk,sa + 2 pool_jk) / (n_sa (n_sa + 1))
         V_jk     = sum_sa d_j d_k SS_jk,sa / n_sa^2
 
-    it adds S - V, and where no pair was logged twice pools the covariance of the rewards. Where
-    S_jj < V_jj the rule leaves a variance as it is: row and column j of S are then stretched until
-    S_jj = V_jj. S stays positive semidefinite, so that its sum with the influences' covariance,
-    which by transition holds V, is a covariance too, and equal candidates correlate at 1.
+    the rule adds S - V. If no pair was logged twice, the pool is the covariance of the rewards. If
+    S_jj < V_jj, the rule leaves the variance as it is: row and column j of S are stretched until
+    S_jj = V_jj. S stays positive semidefinite. By transition, the covariance of the influences
+    contains V. So its sum with S - V is a covariance too, and equal candidates correlate at 1.
 
-    The policy that logged counts its visits by state, and shares with the candidates what varies
-    within a pair: its row and column of S are those of pairs, as long as S_jj by pair is no more
-    than max(S_jj, V_jj) by state, to which they are shrunk, and its diagonal is the one by state.
-    What is left of that is the noise of its actions, in which candidates have no part.
+    The visits of the logging policy are counted by state. With the candidates it shares the noise
+    within a pair: its row and column of S are those by pair. They are shrunk if S_jj by pair
+    exceeds max(S_jj, V_jj) by state. Its diagonal is the one by state. The difference is the noise
+    of its own actions, which it does not share.
     """
     n_pairs = cells.pair_state.shape[0]
     visits = jax.ops.segment_sum(cells.count, cells.pair, num_segments=n_pairs)
     repeats = jnp.sum(jnp.where(visits > 0.0, visits - 1.0, 0.0))
-    # One point for each cell, where all candidates see the same spread of the rewards; or for
-    # each transition, where every candidate counts rewards of its own.
+    # One point for each cell, if all candidates share the log's rewards; one for each transition,
+    # if every candidate has transformed rewards.
     if rewards is None:
         pair, weight = cells.pair, cells.count
         mean_reward = cells.reward_sum / jnp.where(weight > 0.0, weight, 1.0)
@@ -180,7 +180,7 @@ def small_sample_covariance(
     ratio = by_pair[:, pair]
     divisor = jnp.where(visits > 0.0, visits, 1.0)
     sums = jax.vmap(lambda x: jax.ops.segment_sum(x, pair, num_segments=n_pairs))
-    # Centered first, because action values of 1 / (1 - gamma) cancel in the errors.
+    # Centered first: action values of order 1 / (1 - gamma) cancel in the errors.
     off = delta - (sums(weight * delta) / divisor)[:, pair]
 
     def scatter(scale: Float[Array, "N X"]) -> Float[Array, "N N"]:
@@ -197,7 +197,7 @@ def small_sample_covariance(
     share = ratio * at / cells.n_transitions
     damped = share / jnp.sqrt(at * (at + 1.0))
     seen = scatter(share / at)
-    # A pair's points share its term, which is there once for each pair.
+    # The pooled term counts once for each pair, so its points share it.
     shrunk = scatter(damped) + 2.0 * pool * ((damped * weight / at) @ damped.T)
     own, least = jnp.diagonal(shrunk), jnp.diagonal(seen)
     if unit is None:
@@ -218,7 +218,7 @@ def _few_visits_by_unit(
     unit: Int[Array, "N P"],
     rewards: TransformedRewards | None,
 ) -> FewVisits:
-    """What few visits say of each candidate's own variance, counted as its pilot does."""
+    """Each candidate's own `few_visits`, counted as in its first estimate."""
     sums = None if rewards is None else rewards._replace(by_row=None, cell=None)
 
     def one(by_pair: Array, error: Array, unit: Array, own: TransformedRewards | None) -> FewVisits:

@@ -1,8 +1,8 @@
-"""Bounds on the probability that the constraint fails, which stand in for it in the objective.
+"""Surrogates: bounds on the probability that the constraint fails, used in its place.
 
 P_q(ell > epsilon) itself has no useful gradient. Each surrogate is a cost of X = ell / epsilon
-whose mean bounds it: Markov's is X; the conditional value at risk and Bernstein's have a level t
-that is fitted along with q; the smoothed distribution function bounds nothing but comes closest.
+whose mean bounds it. Markov's cost is X. The conditional value at risk and Bernstein's have a level
+t that is fitted along with q. The smoothed distribution function is no bound, but comes closest.
 
 P(X > 1) <= cvar <= min(1, markov, bernstein) for every q; Markov's and Bernstein's are not ordered.
 To add a surrogate, write its cost, its bound from draws and from a quadratic loss, and the function
@@ -36,18 +36,18 @@ class _Family(NamedTuple):
     Attributes
     ----------
     cost
-        Of X and the level.
+        Function of X and the level.
     bound
-        The surrogate's bound on P(X > 1) over draws of X, its level at its best.
+        The surrogate's bound on P(X > 1), from draws of X, at a level or (NaN) the best one.
     exact_bound
-        The same where ell is a known quadratic form of a Gaussian; of the loss, epsilon and the
-        level.
+        The same if ell is a known quadratic form of a Gaussian: a function of the loss, epsilon and
+        the level.
     levels
-        Open interval of the level, or None where there is none.
+        Open interval of the level; None if it has no level.
     start
         Where a fitted level starts.
     fitted
-        Whether a level that is not given is fitted; otherwise it is the start.
+        Whether a level that is not given is fitted. Otherwise it is `start`.
     linear
         Whether the cost is X itself.
     """
@@ -72,7 +72,7 @@ class Surrogate(NamedTuple):
     family
         How it works.
     level
-        Its level t (for `cdf`, the width of the step), or None where it has none or fits it.
+        Its level t (for `cdf`, the width of the step). None: it has no level, or fits it.
     """
 
     name: str
@@ -100,7 +100,7 @@ class Surrogate(NamedTuple):
         return self.family.start if self.level is None else self.level
 
     def cost(self, excess: Float[Array, "*b"], level: Float[Array, ""]) -> Float[Array, "*b"]:
-        """What is paid, in units of lambda.
+        """The cost in units of lambda.
 
         Parameters
         ----------
@@ -112,13 +112,13 @@ class Surrogate(NamedTuple):
         return self.family.cost(excess, level)
 
     def bound(self, excess: Float[np.ndarray, " S"]) -> float:
-        """Bound on P(X > 1) from draws of X, at most 1; the level, unless given, at its best."""
+        """Bound on P(X > 1) from draws of X, at most 1; the best level unless one was given."""
         draws = np.asarray(excess, dtype=np.float64)
         level = math.nan if self.level is None else self.level
         return min(1.0, self.family.bound(draws, level))
 
     def exact_bound(self, loss: QuadraticLoss, epsilon: float) -> LevelBound:
-        """Bound on P(ell > epsilon), at most 1, where ell is half a sum of chi-squares."""
+        """Bound on P(ell > epsilon), at most 1, if ell is half a weighted sum of chi-squares."""
         return self.family.exact_bound(loss, epsilon, self.level)
 
     def __repr__(self) -> str:
@@ -140,8 +140,8 @@ def _cvar_cost(excess: Array, level: Array) -> Array:
 def _cvar_bound(excess: np.ndarray, level: float) -> float:
     if math.isfinite(level):
         return float(np.maximum(excess - level, 0.0).mean() / (1.0 - level))
-    # Between two draws the bound is a ratio of linear functions of t, so its least value over t is
-    # at a draw or at 0.
+    # Between two draws the bound is a ratio of linear functions of t. So its least value over t
+    # is at a draw or at 0.
     points = np.concatenate([[0.0], np.sort(excess[(excess > 0.0) & (excess < 1.0)])])
     ordered = np.sort(excess)
     tail = np.concatenate([np.cumsum(ordered[::-1])[::-1], [0.0]])
@@ -152,8 +152,8 @@ def _cvar_bound(excess: np.ndarray, level: float) -> float:
 
 def _bernstein_cost(excess: Array, level: Array) -> Array:
     scaled = (excess - 1.0) / level
-    # Far off it goes on along its tangent: squares of larger slopes overflow, and a sampler whose
-    # energies are infinite accepts anything.
+    # Past `_STEEPEST` the cost follows its tangent. Squares of larger slopes overflow, and a
+    # sampler with infinite energies accepts everything.
     within = jnp.minimum(scaled, _STEEPEST)
     return jnp.exp(within) * (1.0 + scaled - within)
 
@@ -216,7 +216,7 @@ def cvar(t: float | None = None) -> Surrogate:
     Parameters
     ----------
     t
-        A level in [0, 1) to keep, at 0 Markov's bound; None: it is fitted.
+        A fixed level in [0, 1); 0 gives Markov's bound. None: the level is fitted.
 
     Raises
     ------
@@ -226,8 +226,8 @@ def cvar(t: float | None = None) -> Surrogate:
     Notes
     -----
     Nemirovski and Shapiro, "Convex approximations of chance constrained programs" (2006). The
-    paper's appendix, read literally, has infimum 0. With t below 0 as well the bound would never
-    exceed 1, which is its limit there; `Surrogate.bound` takes that into account.
+    formula in the paper's appendix, read literally, has infimum 0. If t could be below 0, the bound
+    would never exceed 1, its limit there. `Surrogate.bound` takes that into account.
     """
     return _with_level("cvar", _CVAR, t)
 
@@ -238,8 +238,8 @@ def bernstein(t: float | None = None) -> Surrogate:
     Parameters
     ----------
     t
-        A level above 0 to keep; None: it is fitted. For Gaussian q and quadratic ell the mean is
-        infinite for small t.
+        A fixed level above 0. None: the level is fitted. For Gaussian q and quadratic ell the mean
+        is infinite for small t.
 
     Raises
     ------
@@ -250,12 +250,12 @@ def bernstein(t: float | None = None) -> Surrogate:
 
 
 def cdf(width: float | None = None) -> Surrogate:
-    """The probability P(X > 1) itself, its step smoothed into a logistic curve.
+    """The probability P(X > 1) itself, with its step smoothed into a logistic curve.
 
     Parameters
     ----------
     width
-        Scale of the curve, above 0; 0.1 if None. Smaller comes closer and is harder to fit.
+        Scale of the curve, above 0; 0.1 if None. A smaller one is closer, and harder to fit.
 
     Raises
     ------

@@ -1,6 +1,6 @@
 """The Open Bandit sample: real clicks under a uniformly random policy, and five candidates.
 
-Clicks are rare (46 in 10,000 impressions), so that an honest belief is wide.
+Clicks are rare (46 in 10,000 impressions), so an honest belief is wide.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What to believe of a belief, and what not: one diagnosis of support, anchors and convergence."""
+"""Checks of a belief: its support, its convergence, and what the logs themselves earned."""
 
 from bayesdice_ppl.diagnostics.diagnosis import Check, Diagnosis, diagnose
 from bayesdice_ppl.fitting.support import Support, support_warnings

@@ -1,8 +1,7 @@
-"""Judge a belief that was fitted: a list of checks, each with a sentence.
+"""Check a fitted belief: a list of checks, each with a sentence.
 
-The fit measured the support. The chance constraint, the range of the rewards and the ELBO are read
-from the belief. With the logs at hand, the logging policy is fitted like a candidate, and its value
-is compared with what the logs themselves earned.
+Support, chance constraint, range of the rewards and ELBO are read from the belief. With the logs,
+the logging policy is fitted like a candidate, and its value is compared with what the logs earned.
 """
 
 from __future__ import annotations
@@ -15,30 +14,31 @@ import jax
 import numpy as np
 
 from bayesdice_ppl.belief import BeliefView, read_statistic
-from bayesdice_ppl.errors import BeliefError
+from bayesdice_ppl.errors import BeliefError, SettingsError
 from bayesdice_ppl.fitting import FitSettings, fit_flat, flat_settings
 from bayesdice_ppl.inference import Normalization
 from bayesdice_ppl.logs import Logs
 from bayesdice_ppl.policies import ContinuousPolicy, Policy, TabularPolicy, action_frequencies
+from bayesdice_ppl.statistics import statistic_choice
 
 if TYPE_CHECKING:
     import polars as pl
     from xarray import DataTree
 
 OUTSIDE_WARN = 0.01
-"""Posterior mass outside the range of the logged rewards."""
+"""Posterior mass outside the range of the logged rewards past which a check fails."""
 AGREEMENT_WARN = 2.0
-"""Distance of the self-check, in standard errors of the logs' own value."""
+"""Distance past which the self-check fails, in standard errors of what the logs earned."""
 MEAN_WARN, SD_WARN = 0.1, 0.1
-"""How far SVI may be from the closed form: of a posterior sd, and relative."""
+"""How far SVI may be from the closed form: its mean in posterior sds, its sd relative."""
 ELBO_WARN = 0.1
-"""Change of the ELBO over the last steps of SVI, in nats."""
+"""Most change of the ELBO over the last steps of SVI, in nats."""
 TAIL_MAX = 0.2
-"""Unseen discounted weight past which the logs' own value is no anchor."""
+"""Discounted weight past the end of episodes with which the self-check is not made."""
 
 
 class Check(NamedTuple):
-    """One check: what it is about, whether it passed (None: could not be made), and a sentence."""
+    """One check: its name, whether it passed (None: neither), and a sentence."""
 
     name: str
     passed: bool | None
@@ -94,7 +94,7 @@ def diagnose(
     belief
         From `bayesdice_ppl.fit`.
     logs
-        The logs it was fitted on: adds the self-check against what they earned.
+        The logs it was fitted on: adds the self-check, a comparison with what they earned.
     policies
         The candidates: with the logs, adds the comparison of SVI with its closed form.
 
@@ -148,10 +148,18 @@ def _constraint(view: BeliefView) -> Check:
     )
 
 
+def _in_reward_units(statistic: str) -> bool:
+    """Whether a statistic has the unit of the reward; of a function of one's own it is unknown."""
+    try:
+        return statistic_choice(statistic).reward_units
+    except SettingsError:
+        return False
+
+
 def _range(view: BeliefView) -> Check:
     statistic = read_statistic(view.belief)
-    if statistic.partition("(")[0] not in ("mean", "cvar", "quantile") or statistic[:5] == "mean(":
-        return Check("range", None, f"{statistic} is not in units of the reward.")
+    if not _in_reward_units(statistic):
+        return Check("range", None, f"not made, because {statistic} is not in reward units.")
     value, reward = view.value, view.reward
     low, high = float(reward.min()), float(reward.max())
     if view.settings["on_termination"] == "absorb":
@@ -170,7 +178,7 @@ def _convergence(view: BeliefView) -> list[Check]:
     if not view.has(BeliefView.elbo):
         return []
     elbo = view.elbo
-    # The learning rate is nearly zero by then, and little is left of the last window's start.
+    # By then the learning rate is nearly zero, and the start of the last window is long past.
     part = max(elbo.shape[1] // 40, 1)
     last, before = elbo[:, -part:], elbo[:, -2 * part : -part]
     if not np.isfinite(last).all():
@@ -187,7 +195,7 @@ def _convergence(view: BeliefView) -> list[Check]:
 
 
 def _regularization(view: BeliefView) -> list[Check]:
-    """What was chosen by held-out loss, and how many choices are as good."""
+    """The choice with the lowest held-out loss, and the number of ties with it."""
     rows = view.regularization
     if not rows:
         return []
@@ -216,8 +224,8 @@ def _self_check(view: BeliefView, logs: Logs) -> Check:
     if logs.vector_states or logs.vector_actions or not _can_refit(view):
         return check(
             None,
-            "made for labels with one-hot features only. Fit the logging policy as a candidate, "
-            f"and compare its value with what the logs earned, {earned.value:.4g}.",
+            "not made, because it needs labels with one-hot features. Fit the logging policy as a "
+            f"candidate, and compare its value with what the logs earned, {earned.value:.4g}.",
         )
     mean = _logging_mean(view, logs)
     message = (
@@ -237,7 +245,7 @@ def _self_check(view: BeliefView, logs: Logs) -> Check:
 
 
 def _logging_mean(view: BeliefView, logs: Logs) -> float:
-    """Posterior mean of the logging policy's mean reward: the belief's, or that of a fit."""
+    """Posterior mean of the logging policy's mean reward, from the belief or from a fit."""
     if view.logged_policy and read_statistic(view.belief) == "mean":
         return float(view.guide_mean[view.names.index(view.logged_policy)])
     shape = (len(logs.state_labels), len(logs.action_labels))
@@ -259,12 +267,12 @@ def _against_exact(
         return check(None, "only the mean can be compared. Fit again with inference='exact'.")
     if not _can_refit(view):
         return check(
-            None, "the belief does not keep its features. Fit again with inference='exact'."
+            None, "the belief keeps its features only as text. Fit again with inference='exact'."
         )
     if not _settings(view).form.affine_multipliers:
         return check(
             None,
-            "this penalty, surrogate or link has no closed form. Compare with inference='nuts'.",
+            "not made: this penalty, surrogate or link has no closed form. Compare with NUTS.",
         )
     exact = _refit(view, logs, policies)
     mean, sd = exact.guide_mean, exact.guide_sd
@@ -278,7 +286,7 @@ def _against_exact(
 
 
 def _kept(view: BeliefView) -> dict[str, Any]:
-    """The settings that a fit of other candidates on the same logs shares."""
+    """The settings that a fit of other candidates on the same logs keeps."""
     other = ("inference", "svi", "nuts", "draws", "preset", "features", "statistic", "model")
     kept = {name: value for name, value in view.settings.items() if name not in other}
     if kept.get("normalization"):
@@ -294,7 +302,7 @@ def _refit(
     view: BeliefView, logs: Logs, policies: Mapping[str, Policy | ContinuousPolicy]
 ) -> BeliefView:
     engine = "exact" if _settings(view).form.affine_multipliers else "svi"
-    # The closed form draws nothing at random, and the two draws that `fit` makes are not used.
+    # The closed form is not random, and the two draws of `fit` are not used.
     belief = fit_flat(
         logs, policies, rng_key=jax.random.key(0), inference=engine, draws=2, **_kept(view)
     )
@@ -302,6 +310,6 @@ def _refit(
 
 
 def _can_refit(view: BeliefView) -> bool:
-    """Whether the belief keeps all of its form: features and model are kept as text alone."""
+    """Whether the settings can be rebuilt: other features and models are kept only as text."""
     settings = view.settings
     return settings.get("features", "one_hot()") == "one_hot()" and settings.get("link") is not None

@@ -1,15 +1,15 @@
 """Choosing features and the prior's scale by k-fold held-out constraint loss, by episode.
 
-Each choice is fitted without each fold of episodes and judged by the residual that its ratio leaves
-on the fold, on test features that are the same for all. The least loss is chosen; all are reported,
-with the error of their difference.
+Each choice is fitted without each fold of episodes, and judged by the residual of its ratio on that
+fold. The test features are the same for all choices. The least loss wins; all losses are reported,
+with the standard errors of their differences.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
@@ -30,16 +30,16 @@ TIE = 2.0
 
 
 class Alternative(NamedTuple):
-    """One choice and how it did.
+    """One choice and its held-out loss.
 
     Attributes
     ----------
     features, prior_sd
         The choice.
     held_out_loss
-        Mean over episodes and candidates; the best possible is 0 but for noise.
+        Mean over episodes and candidates; the best possible is 0, apart from noise.
     difference, standard_error
-        To the chosen one, and its error over episodes.
+        Difference to the chosen one, and its standard error over episodes.
     tie
         Whether that difference is within 2 standard errors.
     chosen
@@ -70,7 +70,7 @@ def choose_features(
     settings
         The alternatives, at least one; they differ in ``features`` and ``prior`` only.
     rng_key
-        Divides the episodes into folds; random features are those that the fit will use.
+        Key that deals episodes into folds. Random features are the ones that the fit will use.
 
     Returns
     -------
@@ -86,8 +86,8 @@ def choose_features(
 
     Notes
     -----
-    The folds are fitted in the default form, Mahalanobis with the value constraint and the identity
-    link, whatever else the fit is asked for: what is judged is the ratio, by its residual.
+    The folds are always fitted in the default form: Mahalanobis penalty, value constraint, identity
+    link. What is judged is the ratio, by its residual.
     """
     folds = settings[0].numerics.folds
     if logs.n_episodes < 2 * folds:
@@ -127,10 +127,10 @@ def choose_features(
     mean = losses.mean(axis=1)
     if not np.isfinite(mean).any():
         raise SettingsError(
-            "features, prior: no choice has a finite held-out loss; rescale the rewards to the "
-            "order of 1, or give other features."
+            "features, prior: expected a choice with a finite held-out loss, found none. Rescale "
+            "the rewards to the order of 1, or give other features."
         )
-    # A choice that could not be fitted is no choice.
+    # A choice that could not be fitted cannot win.
     losses = np.where(np.isfinite(mean)[:, None], losses, np.inf)
     mean = losses.mean(axis=1)
     best = int(np.argmin(mean))
@@ -155,25 +155,27 @@ def choose_features(
 def alternatives(
     features: FeatureChoice | Sequence[FeatureChoice], prior: Prior | Sequence[Prior]
 ) -> list[tuple[FeatureChoice, Prior]]:
-    """All pairs of features and prior, of which each may be given as a list.
+    """All pairs of features and prior; each may be given as a list.
 
     Raises
     ------
     SettingsError
         A list is empty.
     """
-    # A choice of features may itself be a tuple with fields.
+    # One choice of features may itself be a NamedTuple.
     several = isinstance(features, list | tuple) and not isinstance(features, FeatureChoice)
-    maps: list[Any] = list(features) if several else [features]
-    priors: list[Any] = list(prior) if isinstance(prior, list | tuple) else [prior]
-    for name, given in (("features", maps), ("prior", priors)):
+    lists: dict[str, list[Any]] = {
+        "features": [*cast("Sequence[FeatureChoice]", features)] if several else [features],
+        "prior": list(prior) if isinstance(prior, list | tuple) else [prior],
+    }
+    for name, given in lists.items():
         if not given:
             raise SettingsError(f"{name}: expected at least one choice, found an empty list.")
-    return [(chosen, width) for chosen in maps for width in priors]
+    return [(chosen, width) for chosen in lists["features"] for width in lists["prior"]]
 
 
 def _divide(n_episodes: int, folds: int, rng_key: PRNGKeyArray) -> np.ndarray:
-    """Episodes of each fold, shape (F, m), as equal in number as can be."""
+    """Episodes of each fold, shape (F, m); fold sizes differ by at most 1."""
     order = np.asarray(jax.random.permutation(rng_key, n_episodes))
     held_out = np.zeros((folds, n_episodes), dtype=bool)
     held_out[np.arange(n_episodes) % folds, order] = True

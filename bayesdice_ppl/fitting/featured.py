@@ -1,7 +1,7 @@
-"""Preparation with any features but the tabular ones, which speak of unlogged pairs too.
+"""Preparation with features other than one-hot, which extrapolate to unlogged pairs.
 
-Vectors of the log go into the feature map as they are. What the candidates would do enters through
-the map's expectation under each of them, exactly over labels and by sampling over vectors.
+Vectors of the log go into the feature map as they are. Each candidate enters through the map's
+expectation under its actions: a sum over labels, a mean over sampled vectors.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from bayesdice_ppl.features import (
 from bayesdice_ppl.fitting.inputs import Inputs, Sampling
 from bayesdice_ppl.fitting.settings import FitSettings
 from bayesdice_ppl.logs import Logs, UsableRows
-from bayesdice_ppl.moments import Candidates, count_cells, pad_cells
+from bayesdice_ppl.moments import Candidates, LoggedPairs, count_cells, logged_pairs, pad_cells
 from bayesdice_ppl.policies import (
     AlignedPolicies,
     ContinuousPolicy,
@@ -37,7 +37,7 @@ from bayesdice_ppl.policies import (
 )
 
 MOST_GIBIBYTES = 8.0
-"""Most memory that the residual's rows of all candidates may take."""
+"""Most memory that the rows of all candidates' residuals may take."""
 
 
 def featured_inputs(
@@ -66,8 +66,8 @@ def featured_inputs(
     gamma = settings.gamma
     if "action" not in settings.features.sees:
         raise SettingsError(
-            f"features: {settings.features} does not look at the action, so that all candidates "
-            "would be alike; join it by product(...) or concatenate(...) with features that do."
+            f"features: {settings.features} does not look at the action, and all candidates would "
+            "be alike. Join it by product(...) or concatenate(...) with features that do."
         )
     key_map = key_actions = None
     if rng_key is not None:
@@ -108,7 +108,10 @@ def featured_inputs(
     kept = np.ones((len(names), len(states)))
     if aligned is None:
         if key_actions is None:
-            raise SettingsError("the candidates' actions are drawn at random; give rng_key.")
+            raise SettingsError(
+                "rng_key: expected a key such as jax.random.key(0), found None. The candidates' "
+                "actions are drawn at random."
+            )
         observations = states if logs.vector_states else logs.state_labels
         width = logs.action_labels.shape[1]
         sampled = sample_actions(
@@ -123,7 +126,7 @@ def featured_inputs(
             kept = _kept_in_state(aligned.probabilities, pairs)
         at_state = expect_over_labels(feature_map, states, probabilities, used, at_pair.shape[1])
     if not logs.vector_states:
-        # Of a state in which nothing was ever done, features may say nothing either.
+        # Features cannot say anything about a state without a logged action.
         acted = np.zeros(len(states), dtype=bool)
         acted[pairs.state] = True
         dead |= used & ~acted
@@ -147,7 +150,7 @@ def featured_inputs(
 def _onto_logged_actions(
     probabilities: Float[np.ndarray, "N S A"], pairs: LoggedPairs
 ) -> tuple[Float[np.ndarray, "N S A"], Float[np.ndarray, "N S"]]:
-    """Renormalize over the actions that were logged anywhere; of others no feature was seen."""
+    """Renormalize over the actions that were logged in any state; others have no seen feature."""
     logged = np.zeros(probabilities.shape[2])
     logged[pairs.action] = 1.0
     kept = probabilities @ logged
@@ -168,21 +171,21 @@ def _kept_in_state(
 def _check_actions(
     feature_map: FeatureMap, points: Points, at_pair: Float[np.ndarray, "P d"], name: str
 ) -> None:
-    """Refuse features that stay the same when the action is another one."""
+    """Refuse features that do not change with the action."""
     action = points.action
     if len(np.unique(action, axis=0)) < 2:
         if action.ndim == 1:
-            # Of labels, what other actions would have taken is counted as moved.
+            # With labels, the probability of other actions counts as moved mass.
             return
         raise LogsError(
-            f"the log holds {len(action):,} state-action pairs and one action only, from which "
-            "features tell nothing about any other."
+            f"action: expected at least two different actions, found one action only in "
+            f"{len(action):,} pairs. Features cannot tell anything about another."
         )
     other = feature_map(Points(points.state, np.roll(action, 1, axis=0)))
     if np.abs(other - at_pair).max() <= 1e-9 * np.abs(at_pair).max():
         raise SettingsError(
-            f"features: {name} is the same whatever the action, so that all candidates would be "
-            "alike; join it by product(...) or concatenate(...) with features that are not."
+            f"features: {name} is the same whatever the action, and all candidates would be alike. "
+            "Join it by product(...) or concatenate(...) with features that are not."
         )
 
 
@@ -191,7 +194,7 @@ def _check_memory(n_policies: int, n_cells: int, n_features: int) -> None:
     gibibytes = n_policies * n_cells * n_features * 8 / 2**30
     if gibibytes > MOST_GIBIBYTES:
         raise SettingsError(
-            f"features: {n_features} features of {n_cells:,} transitions for {n_policies} "
-            f"candidates would take {gibibytes:.0f} GiB, more than {MOST_GIBIBYTES:g}; use fewer "
-            "features, fewer candidates at a time, or a part of the log."
+            f"features: expected at most {MOST_GIBIBYTES:g} GiB of memory, found {gibibytes:.0f} "
+            f"GiB for {n_features} features, {n_cells:,} transitions and {n_policies} candidates. "
+            "Use fewer features, fewer candidates at a time, or a part of the log."
         )

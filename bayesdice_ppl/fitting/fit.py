@@ -1,7 +1,7 @@
 """Logs and candidates in, belief out: the library's main function.
 
 `fit` only joins the parts, in the order in which data flows: the prepared problem, a posterior,
-joint draws, and the belief that holds them with what the logs support.
+joint draws, and the belief that holds them with its support and warnings.
 """
 
 from __future__ import annotations
@@ -82,49 +82,48 @@ def fit(
         A key of `jax.random`; the same key, logs and settings give the same belief.
     features
         What ratio and multipliers can tell apart, from `bayesdice_ppl.features`. By default
-        one-hot for labels; for vectors 200 random Fourier features, 100 for each label of an
-        action or a state beside a vector. Of a list, the one with the least held-out constraint
-        loss is taken, and all are reported in ``belief.attrs["regularization"]``.
+        one-hot for labels; for vectors 200 random Fourier features, or 100 for each label of an
+        action or a state beside a vector. From a list, the one with the least held-out loss is
+        taken; ``belief.attrs["regularization"]`` reports all.
     model
-        The model of the ratio: ``"linear"`` (default), one made by `bayesdice_ppl.models`, such as
-        ``linear(link="softplus")``, whose ratio is never negative, or one of your own (see
-        `bayesdice_ppl.models.RatioModel`).
+        The model of the ratio: ``"linear"`` (default), one made by `bayesdice_ppl.models`, or one
+        of your own (see `bayesdice_ppl.models.RatioModel`). The ratio of
+        ``linear(link="softplus")`` is never negative.
     inference
         ``"svi"`` (default): the NumPyro program; ``"exact"``: its closed form; ``"nuts"``: draws
-        from the same program in several chains, slow and the judge where there is no closed form.
-        Or an engine with its settings, from `bayesdice_ppl.inference`: ``Svi(windows=8)``,
-        ``Nuts(chains=8)``.
+        from the same program in several chains, which is slow and checks SVI where there is no
+        closed form. Or an engine with its settings, from `bayesdice_ppl.inference`:
+        ``Svi(windows=8)``, ``Nuts(chains=8)``.
     statistic
         What a value is: a statistic of the one-step reward from `bayesdice_ppl.statistics`, such as
-        ``cvar(0.1)``; the mean if None. Of a list the first is the belief's ``value``, and each is
-        beside it under its own name, all in one joint belief.
+        ``cvar(0.1)``; the mean if None. The first of a list is the belief's ``value``. Each is also
+        kept under its own name, all in one joint belief.
     on_termination
         ``"restart"`` (default): a fresh start follows; ``"absorb"``: reward 0 for ever.
     cluster
-        ``"transition"`` or ``"episode"``: what is independent of what. By default transitions for
-        one-hot features and episodes for others, which cannot express every action value.
+        The independent unit, ``"transition"`` or ``"episode"``. By default transitions for one-hot
+        features, and episodes for others, which cannot express every action value.
     joint
         True (default): values move together as errors on the same logs do; False: the paper's
         product of marginals.
     draws
-        Number of posterior draws (4,000); NUTS shares them out among its chains, and draws no
-        remainder.
+        Number of posterior draws (4,000). NUTS divides them among its chains, rounding down.
     include_logged
-        True: the policy that logged is one more policy of the belief, the last, named
-        ``"logged"``, so that the candidates can be held against it. It is estimated from the same
-        log, by how often it took each action in each state, and the belief knows that it is:
-        ``belief.attrs["logged_policy"]`` has its name. For labels and one-hot features.
+        True: the belief has the logging policy too, as the last one, named ``"logged"``, to compare
+        the candidates with. It is estimated by how often it took each action in each state, and
+        the belief includes the error of that estimate. ``belief.attrs["logged_policy"]`` has its
+        name. For labels and one-hot features.
     preset
         ``"paper"``: squared penalty, no value constraint, independent candidates.
     prior
-        Prior standard deviations: ``bd.Prior(ratio_sd=10, value_sd=10)``. Of a list one is chosen
-        as for ``features``.
+        Prior standard deviations: ``bd.Prior(ratio_sd=10, value_sd=10)``. From a list, one is
+        chosen as for ``features``.
     constraint
         The chance constraint: ``bd.Constraint(penalty=..., surrogate=..., lam=..., ...)``.
     numerics
         What sets cost and Monte Carlo error: ``bd.Numerics(action_draws=32, folds=5)``.
     **moved
-        None: names that were settings here once are refused, with the name of the new place.
+        No settings: names that were settings once are refused, with their new place.
 
     Returns
     -------
@@ -171,7 +170,7 @@ def fit_settings(
     choices: Sequence[FitSettings],
     rng_key: PRNGKeyArray,
 ) -> DataTree:
-    """Fit under the best of some settings, which differ in features and prior; see `fit`."""
+    """Fit under the best of several settings that differ in features and prior; see `fit`."""
     settings = choices[0]
     table: tuple[Alternative, ...] = ()
     if len(choices) > 1:
@@ -209,7 +208,7 @@ def fit_flat(
     rng_key: PRNGKeyArray,
     **flat: Any,
 ) -> DataTree:
-    """Fit under settings on one level of names, as the command line and a belief have them."""
+    """Fit under flat settings, as the command line and a belief have them."""
     check_key(rng_key)
     flat.setdefault("features", default_features(logs))
     return fit_settings(logs, policies, [flat_settings(**flat)], rng_key)

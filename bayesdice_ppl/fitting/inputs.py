@@ -1,7 +1,7 @@
-"""What is made of the input of a fit before any mathematics, and the problem that it leads to.
+"""The input of a fit after checks and counting, and the problem that it leads to.
 
-`Inputs` is where user data ends: rows that can be used, features of what was logged and of what
-the candidates would do. `Prepared` adds the problem that an engine solves.
+`Inputs` holds the rows that can be used, and the features of the log and of the candidates. User
+data is not read after it. `Prepared` adds the problem that an engine solves.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from bayesdice_ppl.moments import Candidates, Cells, LoggedPairs
 
 
 class Sampling(NamedTuple):
-    """What is needed to tell how far the sampling of actions moves a value.
+    """What it takes to tell how far sampled actions move a value.
 
     Attributes
     ----------
@@ -37,7 +37,7 @@ class Sampling(NamedTuple):
 
 
 class Inputs(NamedTuple):
-    """What was made of the input.
+    """The input after checks and counting.
 
     Attributes
     ----------
@@ -46,7 +46,7 @@ class Inputs(NamedTuple):
     names
         Names of the candidates.
     actions, action_source
-        Labels of the action space, shape (A,), or None for vectors; and where it came from.
+        Labels of the action space, shape (A,), or None for vectors; and where they came from.
     rows
         Which transitions are used, and how many are left out.
     pairs, cells, cell_of_row
@@ -58,7 +58,7 @@ class Inputs(NamedTuple):
     settings
         Every choice that was made.
     sampling
-        Of actions, where they are vectors; else None.
+        How actions were sampled, where they are vectors; else None.
     """
 
     logs: Logs
@@ -86,7 +86,7 @@ class Prepared(NamedTuple):
     Attributes
     ----------
     inputs
-        What was made of the input.
+        The input after checks and counting.
     problem
         ``problem.of(j)`` gives candidate j's ratio, constraint and coordinates: the arguments of
         `bayesdice_ppl.models.model` and ``guide``.

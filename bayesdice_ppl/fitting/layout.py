@@ -1,6 +1,6 @@
 """From a fit to its belief: measure support, warnings and the achieved constraint.
 
-Logs and engine are both known here, so that the belief carries what they say against it.
+Logs and engine are both known here, so that the belief carries every warning about itself.
 """
 
 from __future__ import annotations
@@ -59,15 +59,15 @@ def lay_out(
     Parameters
     ----------
     prepared
-        The problem of the plain mean, with everything that led to it.
+        The problem of the plain mean, and the input that led to it.
     fitted
         Problem, solution and draws of the belief's value.
     beside
-        Draws of each of several statistics by name, and what the engine says against them.
+        Draws of each of several statistics by name, and the engine's warnings about them.
     rng_key
         The fit's key, kept as the seed.
     table
-        Among what features and prior were chosen, if they were.
+        The choices of features and prior that were compared, if there were several.
 
     Raises
     ------
@@ -97,8 +97,8 @@ def lay_out(
     arrays = (mean, sd, drawn.value, *others.values())
     if not all(np.isfinite(array).all() for array in arrays):
         raise SettingsError(
-            "the belief is not finite: rewards or prior scales are too large or too small for "
-            "double precision. Rescale the rewards to the order of 1."
+            "rewards: expected rewards and prior scales that give a finite belief in double "
+            "precision, found one that is not finite. Rescale the rewards to the order of 1."
         )
     if statistic.plain:
         warnings += odd_spread(names, sd, used)
@@ -156,7 +156,7 @@ def lay_out(
 def _achieved(
     problem: Problem, solution: Solution, drawn: Draws, settings: FitSettings
 ) -> tuple[np.ndarray, np.ndarray]:
-    """P_q(ell <= epsilon) and the surrogate's bound on the rest: exact, or else over the draws."""
+    """P_q(ell <= epsilon), and the surrogate's bound: in closed form, or else over the draws."""
     surrogate = settings.constraint.surrogate
     known = closed_form_bounds(problem, solution, surrogate, linear=settings.model.linear)
     if known is not None:
@@ -178,7 +178,7 @@ def _normalization(problem: Problem, drawn: Draws) -> tuple[np.ndarray | None, .
 
 
 def _prior(problem: Problem, statistic: Statistic) -> tuple[np.ndarray, np.ndarray]:
-    """Prior mean and sd of each value; NaN of a quantile, whose prior is of the mass below it."""
+    """Prior mean and sd of each value; NaN for a quantile: its prior is on the mass below it."""
     with jax.enable_x64(True):
         found = jax.vmap(_mean_and_sd)(problem.ratio)
     mean, sd = (np.asarray(array) for array in found)
@@ -194,7 +194,7 @@ def _mean_and_sd(ratio: Ratio) -> tuple[Array, Array]:
 
 
 def _extrapolates(inputs: Inputs) -> bool:
-    """Whether features say something of actions that a state's logs do not have."""
+    """Whether features say something about actions that were not logged in a state."""
     return not inputs.settings.tabular and not inputs.logs.vector_states
 
 

@@ -1,7 +1,7 @@
 """From logs and candidates to the problem that inference solves.
 
-The input is checked and brought to counts and features: one-hot ones of the pairs that were logged
-or, by `bayesdice_ppl.fitting.featured`, any others. Who brings an engine of their own starts here.
+The input is checked and turned into counts and features. One-hot features of the logged pairs are
+made here, all others in `bayesdice_ppl.fitting.featured`. An engine of your own starts here.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ _onto_pairs = jax.jit(jax.vmap(renormalize, in_axes=(0, None, None, None)))
 def default_features(logs: Logs) -> FeatureChoice:
     """Features that suit a log: one-hot for labels, random Fourier for vectors.
 
-    Of vectors up to 200, or 100 for each label beside them, and no more than one for each 25
-    transitions.
+    For vectors there are up to 200, or 100 for each label beside a vector, and at most one for
+    each 25 transitions.
     """
     if not isinstance(logs, Logs) or not (logs.vector_states or logs.vector_actions):
         return feature_maps.one_hot()
-    # No more than the log can bear: one feature for 25 transitions.
+    # More would follow the noise of the log.
     most = logs.n_transitions // 25
     if logs.vector_states and logs.vector_actions:
         return feature_maps.fourier(_even(most, 200))
@@ -101,8 +101,8 @@ def read_inputs(
         )
     if settings.form.by_episode and logs.n_episodes < MIN_EPISODES:
         raise LogsError(
-            f"cluster='episode' takes the spread from whole episodes, of which the log has "
-            f"{logs.n_episodes}; it needs at least {MIN_EPISODES}. Use cluster='transition'."
+            f"cluster='episode': expected at least {MIN_EPISODES} episodes in the log, found "
+            f"{logs.n_episodes}. Use cluster='transition'."
         )
     check_logged_policy(logs, settings)
     rows = usable_rows(logs, gamma)
@@ -112,7 +112,7 @@ def read_inputs(
 
 
 def check_logged_policy(logs: Logs, settings: FitSettings) -> None:
-    """Refuse to estimate the policy that logged where it cannot be counted state by state.
+    """Refuse to estimate the logging policy where its actions cannot be counted state by state.
 
     Raises
     ------
@@ -121,14 +121,14 @@ def check_logged_policy(logs: Logs, settings: FitSettings) -> None:
     """
     if not settings.include_logged:
         return
-    found = "" if settings.tabular else f"the features are {settings.features}"
+    found = "" if settings.tabular else f"the features {settings.features}"
     if logs.vector_states or logs.vector_actions:
-        found = f"the log's {'state' if logs.vector_states else 'action'}s are vectors"
+        found = f"a log whose {'state' if logs.vector_states else 'action'}s are vectors"
     if found:
         raise SettingsError(
-            "include_logged=True: the policy that logged is estimated by how often it took each "
-            f"action in each state, which needs labels and one-hot features, and {found}. Give the "
-            "logging policy as a candidate instead, under a name of its own."
+            "include_logged=True: expected labels and one-hot features, as the logging policy is "
+            f"estimated by counting its actions in each state, found {found}. Give the logging "
+            "policy as a candidate instead, under a name of its own."
         )
 
 
@@ -142,8 +142,8 @@ def _tabular_inputs(
     if logs.vector_states or logs.vector_actions:
         part = "state" if logs.vector_states else "action"
         raise SettingsError(
-            f"features.one_hot: the log's {part}s are vectors, and it needs labels; leave features "
-            "out, or give fourier(...), polynomial(...) or function(...)."
+            f"features: expected labels for one_hot(), found a log whose {part}s are vectors. "
+            "Leave features out, or give fourier(...), polynomial(...) or function(...)."
         )
     gamma = settings.gamma
     aligned = align_policies(logs, policies, needs_successors=gamma > 0.0)
@@ -167,7 +167,7 @@ def _tabular_inputs(
     active = np.stack([r.pair for r in reached])
     estimated = None
     if settings.include_logged and np.any(targets[-1, active[-1]] < 1.0):
-        # The frequencies of a policy with one action in each state leave nothing to err.
+        # With one action in each state the frequencies are exact.
         estimated = np.arange(len(targets)) == len(targets) - 1
     candidates = Candidates(targets, active.astype(np.float64), kept, estimated=estimated)
     return Inputs(
@@ -204,7 +204,7 @@ def prepare(
     gamma
         Discount in [0, 1].
     rng_key
-        A key of `jax.random`, where features are random or actions are drawn: for vectors.
+        A key of `jax.random`; needed where features are random or actions are drawn (vectors).
     **given
         Any other setting of `bayesdice_ppl.fit`.
 
@@ -226,7 +226,7 @@ def prepare(
     settings = FitSettings(gamma, **chosen)
     if not settings.plain:
         raise SettingsError(
-            "statistic: prepare gives the problem of the mean reward; transform the rewards of the "
-            "log, or use fit."
+            "statistic: expected the mean reward for prepare, found another statistic. Use fit, or "
+            "transform the rewards of the log."
         )
     return prepare_fit(logs, policies, settings, rng_key)

@@ -1,8 +1,8 @@
 """What a fit can be asked for: every choice with its default, checked once, kept with the belief.
 
 Choices that belong together are one frozen object: `Prior`, `Constraint`, `Numerics`, and the
-engine. `FitSettings` holds them all. `flat_settings` reads the same choices from one level of
-names, as the command line has them and a belief's attribute ``settings`` keeps them.
+engine. `FitSettings` holds them all. `flat_settings` reads the same choices from flat names, as the
+command line takes them and a belief's attribute ``settings`` keeps them.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ class Numerics:
     Attributes
     ----------
     action_draws
-        Even number of actions drawn in each state for the mean over a policy of continuous
-        actions; the standard error that this leaves in a value is reported.
+        Even number of actions drawn in each state, for the expectation over a policy of continuous
+        actions. The standard error that this leaves in a value is reported.
     folds
-        Number of folds, by episode, in which choices are held against each other.
+        Number of folds, by episode, for the held-out loss.
 
     Raises
     ------
@@ -77,7 +77,7 @@ class FitSettings:
     inference
         The engine.
     statistic
-        Of the one-step reward, what a value is: the first is the belief's ``value``.
+        What a value is: statistics of the one-step reward. The first is the belief's ``value``.
     on_termination
         ``"restart"``: a fresh start follows; ``"absorb"``: reward 0 for ever.
     cluster
@@ -87,7 +87,7 @@ class FitSettings:
     draws
         Number S of posterior draws.
     include_logged
-        Whether the policy that logged is one more policy of the belief, estimated from the log.
+        Whether the belief has the logging policy too, estimated from the log.
     prior, constraint, numerics
         The prior's widths, the chance constraint, and what sets cost and Monte Carlo error.
     preset
@@ -155,26 +155,27 @@ class FitSettings:
                 f"{self.features!r}."
             )
         if self.cluster is None:
-            # On features a residual is correlated within an episode, for want of the action value.
+            # Features that cannot express the action value leave residuals that are correlated
+            # within an episode.
             episodes = self.constraint.penalty.calibrated and not self.tabular
             object.__setattr__(self, "cluster", "episode" if episodes else "transition")
         checks.one_of("cluster", self.cluster, CLUSTERS)
         if self.gamma == 1.0 and self.on_termination == "absorb":
             raise SettingsError(
-                "on_termination='absorb': expected gamma below 1, found gamma=1. All mass is "
-                "absorbed in the end, so that there is no average reward. Use 'restart'."
+                "on_termination='absorb': expected gamma below 1, found gamma=1. In the end all "
+                "mass is absorbed, and there is no average reward. Use 'restart'."
             )
         if self.constraint.small_sample and not self.tabular:
             raise SettingsError(
-                f"small_sample=True: expected one-hot features, whose visits it counts, found "
-                f"{self.features}. Leave small_sample out."
+                f"small_sample=True: expected one-hot features, found {self.features}. Leave "
+                "small_sample out."
             )
         if self.constraint.inner == "guide" and not self.form.affine_multipliers:
             raise SettingsError(
                 "inner='guide': expected a quadratic penalty, Markov's surrogate and a linear "
-                "ratio, whose best multipliers are affine as the guide's are, found the penalty "
-                f"{self.constraint.penalty}, the surrogate {self.constraint.surrogate} and the "
-                f"model {self.model}. Use inner='exact'."
+                f"ratio, found the penalty {self.constraint.penalty}, the surrogate "
+                f"{self.constraint.surrogate} and the model {self.model}. The guide's multipliers "
+                "are affine, and the best ones are not. Use inner='exact'."
             )
         self.inference.check(self.form, self.draws)
 
@@ -188,18 +189,18 @@ class FitSettings:
 
     @property
     def small_sample(self) -> bool:
-        """Whether pairs that were logged a few times widen the belief."""
+        """Whether rarely logged pairs widen the belief."""
         constraint = self.constraint
         return self.tabular and constraint.calibrated and constraint.small_sample is not False
 
     @property
     def plain(self) -> bool:
-        """Whether the mean reward is the one statistic."""
+        """Whether the mean reward is the only statistic."""
         return len(self.statistic) == 1 and self.statistic[0].plain
 
     @property
     def value_implied(self) -> bool:
-        """Whether the value follows from a ratio that is not linear in Gaussian numbers."""
+        """Whether the value follows exactly from a ratio that is not linear."""
         return not (self.model.linear or self.constraint.value_constraint)
 
     @property
@@ -229,7 +230,7 @@ class FitSettings:
 
     @property
     def flat(self) -> dict[str, Any]:
-        """Every choice on one level, in values that JSON can hold."""
+        """Every choice under its flat name, in values that JSON can hold."""
         constraint, normalization = self.constraint, self.constraint.normalization
         engine = self.inference
         return {
@@ -267,23 +268,23 @@ _GROUPS: dict[str, tuple[type[Any], dict[str, str]]] = {
     "constraint": (Constraint, {each.name: each.name for each in fields(Constraint)}),
     "numerics": (Numerics, {each.name: each.name for each in fields(Numerics)}),
 }
-"""Group -> its class, and flat name -> field."""
+"""Group -> its class, and its fields by flat name."""
 
 
 def with_preset(preset: str | None, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Fill a preset's choices in.
+    """Fill in the choices of a preset.
 
     Parameters
     ----------
     preset
         Its name, or None.
     given
-        What was asked for beside it; None means that nothing was.
+        Choices given beside it; None means that a choice was not given.
 
     Raises
     ------
     SettingsError
-        There is no such preset, or it contradicts what was asked for.
+        There is no such preset, or it contradicts a choice that was given.
     """
     chosen = {name: value for name, value in given.items() if value is not None}
     if preset is None:
@@ -298,7 +299,7 @@ def with_preset(preset: str | None, given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def flat_settings(*, gamma: float, preset: str | None = None, **given: Any) -> FitSettings:
-    """Make settings from one level of names, of which None means the default.
+    """Make settings from flat names; None means the default.
 
     Parameters
     ----------
@@ -328,7 +329,7 @@ def flat_settings(*, gamma: float, preset: str | None = None, **given: Any) -> F
     unknown = sorted(set(chosen) - known)
     if unknown:
         raise SettingsError(
-            f"{unknown[0]!r} is no setting; known are {checks.listed(sorted(known), 99)}."
+            f"settings: expected some of {checks.listed(sorted(known), 99)}, found {unknown[0]!r}."
         )
     return FitSettings(gamma, **with_preset(preset, chosen))
 
@@ -339,7 +340,7 @@ def is_setting(name: str) -> bool:
 
 
 def _moved(name: str) -> str | None:
-    """Where a flat setting of `fit` is given now, or None of one that there never was."""
+    """Where a flat setting of `fit` is given now; None if there never was such a setting."""
     for group, (kind, names) in _GROUPS.items():
         if name in names:
             return f"{group}=bd.{kind.__name__}({names[name]}=...)"
@@ -351,7 +352,7 @@ def _moved(name: str) -> str | None:
 
 
 def refuse_moved(function: str, given: Mapping[str, Any]) -> None:
-    """Refuse names that are no settings, or no longer.
+    """Refuse names that are not settings, or no longer are.
 
     Raises
     ------
@@ -379,6 +380,7 @@ def _statistics(given: Any) -> tuple[Statistic, ...]:
     for name in names:
         if names.count(name) > 1:
             raise SettingsError(
-                f"statistic: {name} is asked for twice; give functions names of their own."
+                f"statistic: expected each once, found {name} twice. Give functions different "
+                "names."
             )
     return found

@@ -1,8 +1,8 @@
-"""Statistics of the one-step reward as values: what each candidate counts, and quantiles.
+"""Statistics of the one-step reward as values: transformed rewards, and quantiles.
 
-Each statistic of each candidate is an entry of its own, with its own transformed rewards; all of
-them are fitted in one call and joined like candidates. A quantile is fitted as the mass below its
-pilot, and its draws come from inverting the belief of the distribution function around it.
+Each statistic of each candidate is an entry with its own transformed rewards. All entries are
+fitted in one call and joined like candidates. A quantile is fitted as the mass below its first
+estimate. Its draws invert the belief of the distribution function around that point.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from bayesdice_ppl.moments import Candidates, transformed_rewards
 from bayesdice_ppl.statistics import Distribution, weighted_distribution
 
 MOST_POINTS = 33
-"""Points at which the belief of a distribution function is made; linear in between."""
+"""Points at which the belief of a distribution function is computed; linear in between."""
 TAIL, WIDEST = 1e-5, 40.0
-"""The window around the quantile leaves out this much of the belief on each side, within so many
-standard deviations of the mass below it."""
+"""The window around the quantile: the tail of the belief left out on each side, and the most
+standard deviations of the mass below the quantile that it may reach."""
 
 
 class Entries(NamedTuple):
@@ -35,9 +35,9 @@ class Entries(NamedTuple):
     Attributes
     ----------
     problem, candidates, names
-        Of the T N entries.
+        Those of the T N entries.
     distributions
-        Reward distribution of each of the N candidates under the pilot's ratio.
+        Reward distribution of each of the N candidates under the first estimate of its ratio.
     centers
         The profiled number of each entry, shape (T, N).
     """
@@ -50,17 +50,17 @@ class Entries(NamedTuple):
 
 
 def count_statistics(prepared: Prepared) -> Entries:
-    """Turn each statistic of each candidate into rewards of its own.
+    """Give each statistic of each candidate its own transformed rewards.
 
     Parameters
     ----------
     prepared
-        The problem of the plain mean, whose pilots give the ratio.
+        The problem of the plain mean; its first estimates give the ratios.
 
     Raises
     ------
     SettingsError
-        A user's transform gives something else than finite numbers.
+        A user's transform does not return finite numbers.
     """
     inputs = prepared.inputs
     statistics, reward = inputs.settings.statistic, inputs.reward
@@ -93,28 +93,28 @@ def count_statistics(prepared: Prepared) -> Entries:
 
 
 def invert_quantiles(inputs: Inputs, entries: Entries, solution: Solution, drawn: Draws) -> Draws:
-    """Replace the masses below pilot quantiles by draws of the quantiles themselves.
+    """Replace draws of the mass below a quantile's first estimate by draws of the quantile.
 
     Parameters
     ----------
     inputs, entries
         The input, and the result of `count_statistics`.
     solution, drawn
-        Of the entries.
+        Those of the entries.
 
     Notes
     -----
-    P(quantile <= x) = P(F(x) >= alpha) at every point x. The belief of F is the engine's at the
-    pilot's quantile; from there to the other points it moves and widens as the closed form does.
-    The probabilities are sorted (monotone rearrangement), and a draw whose mass below the pilot is
-    high takes a low quantile, so that it stays one draw.
+    P(quantile <= x) = P(F(x) >= alpha) at every point x. At the quantile's first estimate the
+    belief of F is the engine's. From there to the other points it moves and widens as the closed
+    form does. The probabilities are sorted (monotone rearrangement). A draw with much mass below
+    the first estimate takes a low quantile, so that it stays one draw.
     """
     value = drawn.value.copy()
     settings, n_policies = inputs.settings, len(inputs.names)
     mean, sd = solution.value_mean, solution.value_sd
     df = np.asarray(entries.problem.pilots.degrees_of_freedom)
     if settings.value_implied:
-        # The value follows from the ratio, of which the Gaussian knows nothing.
+        # The value follows from the ratio, and is not the Gaussian's.
         mean, sd = value.mean(axis=0), value.std(axis=0, ddof=1)
         df = np.full_like(df, np.inf)
     for t, statistic in enumerate(settings.statistic):
@@ -134,7 +134,7 @@ def invert_quantiles(inputs: Inputs, entries: Entries, solution: Solution, drawn
 
 
 def by_statistic(inputs: Inputs, drawn: Draws) -> dict[str, Float[np.ndarray, "S N"]]:
-    """Draws of each statistic under its own name; nothing where there is only one."""
+    """Draws of each statistic under its own name; empty if there is only one."""
     statistics, n = inputs.settings.statistic, len(inputs.names)
     if len(statistics) == 1:
         return {}
@@ -147,7 +147,7 @@ def by_statistic(inputs: Inputs, drawn: Draws) -> dict[str, Float[np.ndarray, "S
 def warnings_of_others(
     inputs: Inputs, problem: Problem, solution: Solution
 ) -> list[SupportWarning]:
-    """What the engine has to say against the statistics after the first."""
+    """The engine's warnings about the statistics after the first."""
     n, found = len(inputs.names), []
     df = np.asarray(problem.pilots.degrees_of_freedom)
     for t, statistic in enumerate(inputs.settings.statistic[1:], start=1):
@@ -167,7 +167,7 @@ def warnings_of_others(
 def first_statistic(
     inputs: Inputs, problem: Problem, solution: Solution, drawn: Draws
 ) -> tuple[Problem, Solution, Draws]:
-    """The entries of the first statistic alone, which is the belief's value."""
+    """The entries of the first statistic, which is the belief's value."""
     n = len(inputs.names)
 
     def first(tree: Any) -> Any:
@@ -200,7 +200,7 @@ def _distributions(prepared: Prepared) -> tuple[Distribution, ...]:
     for row in ratio:
         mass = row / len(row)
         if not inputs.settings.form.moments.restart:
-            # What is absorbed earns 0 for ever: an atom with all the mass that visits do not have.
+            # What is absorbed earns 0 for ever: an atom at 0 with the mass that visits lack.
             found.append(
                 weighted_distribution(np.append(reward, 0.0), np.append(mass, 1.0 - mass.sum()))
             )
@@ -210,7 +210,7 @@ def _distributions(prepared: Prepared) -> tuple[Distribution, ...]:
 
 
 def _grid(distribution: Distribution, alpha: float, width: float) -> np.ndarray:
-    """Places of the atoms at which the belief is made: those near the quantile, not too many."""
+    """Places of the atoms near the quantile, at most `MOST_POINTS` of them."""
     cumulative = distribution.cumulative
     low = int(np.searchsorted(cumulative, alpha - width))
     high = int(np.searchsorted(cumulative, alpha + width))
@@ -218,7 +218,7 @@ def _grid(distribution: Distribution, alpha: float, width: float) -> np.ndarray:
     if len(places) > MOST_POINTS:
         even = np.linspace(cumulative[places[0]], cumulative[places[-1]], MOST_POINTS)
         places = np.searchsorted(cumulative, even - 1e-12)
-    # Every candidate has as many, so that one compiled function serves all.
+    # All candidates have the same number, so that one compiled function serves all.
     return np.append(places, np.full(MOST_POINTS - len(places), places[-1]))
 
 
@@ -241,7 +241,7 @@ def _quantiles(
     places = [
         _grid(d, alpha, s) for d, s in zip(entries.distributions, reach * spread, strict=True)
     ]
-    # The pilot's own point goes with them: there the engine and the closed form meet.
+    # The first estimate is the last point: there the engine and the closed form meet.
     points = np.stack(
         [
             np.append(d.reward[place], q)
@@ -292,7 +292,7 @@ def _invert(
     place, first = np.unique(place, return_index=True)
     known = distribution.cumulative[place]
     cumulative = distribution.cumulative[atoms]
-    # What the belief adds to the pilot's mass changes slowly from atom to atom; so does its width.
+    # What the belief adds to the first estimate's mass changes slowly between atoms, as its width.
     shift = np.interp(cumulative, known, (location[first] - known))
     width = np.interp(cumulative, known, scale[first])
     df = np.interp(cumulative, known, np.minimum(freedom[first], 1e6))

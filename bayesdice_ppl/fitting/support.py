@@ -1,7 +1,7 @@
 """Support: how much of a candidate's behavior was logged, and when it is too little.
 
-A belief rests on what was logged. Each figure here says how far a candidate leaves that: steps with
-actions never logged, steps after states with no logged action, few effective transitions, one
+A belief rests on what was logged. Each figure here says how far a candidate departs from it: steps
+with actions never logged, steps after states with no logged action, few effective transitions, one
 episode that decides. A figure past its threshold becomes a warning.
 """
 
@@ -35,21 +35,21 @@ class Support(NamedTuple):
     Attributes
     ----------
     moved_mass
-        sum_s d(s) pi(unlogged | s), with d the candidate's (discounted) occupancy: the share of
-        its steps with an action that was never logged in that state. Its probability was moved to
-        logged actions.
+        Share of its steps with an action that was never logged in that state. With d the
+        candidate's (discounted) occupancy it is sum_s d(s) pi(unlogged | s). The probability of
+        these actions was moved to logged ones.
     lost_mass
-        Share of its steps that follow after running into a state in which it takes no logged
-        action; at gamma = 1 the flow into such states per step.
+        Share of its steps that follow a state in which it takes no logged action. At gamma = 1 it
+        is the flow into such states per step.
     effective_sample_size
         (sum zeta)^2 / sum zeta^2, in transitions.
     influential_episode_share
-        Share of the sum of squared influences that the most influential episode has.
+        Share of the most influential episode in the sum of squared influences.
     negative_mass
-        sum max(-zeta, 0) / sum |zeta| over the log, of the pilot's ratio, which is linear whatever
-        the link is. A true ratio is never negative. An estimated one is where the features cannot
-        express how the candidate differs from the logging policy, and extrapolate in a straight
-        line.
+        sum max(-zeta, 0) / sum |zeta| over the log. zeta is the first estimate, which is linear
+        for every link. A true ratio is never negative. An estimated one turns negative when the
+        features cannot express how the candidate differs from the logging policy, and extrapolate
+        in a straight line.
     """
 
     moved_mass: Float[np.ndarray, " N"]
@@ -88,8 +88,8 @@ def state_flow(
     moved = np.sum(share * (1.0 - kept[:, cells.pair_state[cells.pair]]), axis=1)
     onward = share * (1.0 - cells.terminated) * dead[:, cells.successor] * gamma
     started = dead[:, cells.initial_state] @ cells.initial_weight
-    # An arrival loses all of the discounted trajectory that would have followed, a share of
-    # 1 / (1 - gamma) steps.
+    # An arrival loses all of the discounted trajectory that would have followed: 1 / (1 - gamma)
+    # steps.
     horizon = 1.0 if gamma == 1.0 else 1.0 / (1.0 - gamma)
     lost = (onward.sum(axis=1) + start_weight * started) * horizon
     return np.maximum(moved, 0.0), np.clip(lost, 0.0, 1.0)
@@ -100,7 +100,7 @@ def episode_share(
     starts: Float[np.ndarray, "N m"],
     episode: Int[np.ndarray, " n"],
 ) -> Float[np.ndarray, " N"]:
-    """Share of the squared influence that the most influential episode has.
+    """Share of the most influential episode in the squared influence.
 
     Parameters
     ----------
@@ -144,37 +144,40 @@ def support_warnings(
         moved, lost, ess, episode, negative = (float(field[j]) for field in support)
         if moved > MOVED_WARN:
             done = (
-                "the features extrapolate what these are worth."
+                "The features extrapolate what these are worth."
                 if extrapolates
-                else "their probability was moved to logged actions of the same state."
+                else "Their probability was moved to logged actions of the same state."
             )
-            reason = f"takes actions that the log does not have at {moved:.1%} of its steps; {done}"
+            reason = f"takes actions that the log does not have at {moved:.1%} of its steps. {done}"
             found.append(SupportWarning(name, reason, moved > MOVED_ABSTAIN and not extrapolates))
         if lost > LOST_WARN:
             reason = (
-                "reaches states in which none of its actions were logged; the logs say nothing "
+                "reaches states in which none of its actions were logged. The log says nothing "
                 f"about {lost:.2%} of its steps."
             )
             found.append(SupportWarning(name, reason, lost > LOST_ABSTAIN))
         if ess < ESS_WARN:
-            reason = f"rests on {ess:.1f} effective transitions."
+            reason = (
+                f"rests on {ess:.1f} effective transitions, fewer than {ESS_WARN:g}. Log more of "
+                "what it does."
+            )
             found.append(SupportWarning(name, reason, ess < ESS_ABSTAIN))
         if episode > EPISODE_WARN:
-            reason = f"one episode carries {episode:.0%} of the evidence about it."
+            reason = f"rests on one episode for {episode:.0%} of its evidence. Log more episodes."
             found.append(SupportWarning(name, reason, False))
         if negative > NEGATIVE_WARN:
             reason = (
-                f"{negative:.0%} of the mass of its estimated ratio is negative; a true ratio is "
-                "never negative. It acts outside of what was logged, or the features cannot "
-                "express how it acts. Its value may be off by far more than the belief says. Use "
-                "other features, or logs of a policy closer to it."
+                f"has an estimated ratio of which {negative:.0%} of the mass is negative; a true "
+                "ratio is never negative. It acts outside of what was logged, or the features "
+                "cannot express how it acts. Its value may be off by far more than its belief is "
+                "wide. Use other features, or logs of a policy closer to it."
             )
             found.append(SupportWarning(name, reason, negative > NEGATIVE_ABSTAIN))
     return tuple(found)
 
 
 def measure_support(prepared: Prepared) -> Support:
-    """Hold every candidate against what was logged."""
+    """Compare every candidate with what was logged."""
     inputs, pilots = prepared.inputs, prepared.problem.pilots
     cells, logs = inputs.cells, inputs.logs
     ratio, error = np.asarray(pilots.ratio), np.asarray(pilots.error)
@@ -206,7 +209,7 @@ def measure_support(prepared: Prepared) -> Support:
 
 
 def action_sampling_error(prepared: Prepared) -> Float[np.ndarray, " N"]:
-    """Standard error of each value that comes of drawing actions instead of summing over them.
+    """Standard error of each value from drawing actions instead of summing over them.
 
     Returns
     -------
@@ -222,7 +225,7 @@ def action_sampling_error(prepared: Prepared) -> Float[np.ndarray, " N"]:
     slope = np.asarray(pilots.slope)[:, : at_pair.shape[1]]
     variance = sampling_variance(feature_map, states, sampled, slope)
     onward = (1.0 - cells.terminated) * inputs.settings.gamma * cells.count / cells.n_transitions
-    # A state's draws are shared by all the transitions that lead to it and the episodes that start.
+    # All transitions into a state, and all episodes that start there, share its draws.
     inflow = np.zeros_like(variance)
     for j, ratio in enumerate(np.asarray(pilots.ratio)):
         inflow[j] = np.bincount(cells.successor, ratio * onward, minlength=len(states))

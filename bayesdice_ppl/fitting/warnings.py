@@ -15,7 +15,7 @@ from bayesdice_ppl.inference import Solution
 from bayesdice_ppl.statistics import Statistic
 
 THIN_DF = (2.0, 4.0)
-"""Degrees of freedom at which the belief abstains (no variance), and at which it warns."""
+"""Degrees of freedom up to which the belief abstains (no finite variance), and warns."""
 LEFT_OUT = (0.2, 0.5)
 """Share of transitions left out at which the belief warns, and at which it abstains."""
 NO_SPREAD = 1e-4
@@ -23,48 +23,47 @@ NO_SPREAD = 1e-4
 R_HAT, EFFECTIVE_DRAWS, DIVERGING = 1.05, 100.0, 0.01
 """Past these NUTS counts as not mixed: R-hat, effective draws, share of divergent ones."""
 MANY_FEATURES = (0.05, 0.1)
-"""Features for each transition from which a belief fits its own noise: warns, and abstains."""
+"""Features per transition past which a belief follows the noise: it warns, and it abstains."""
 TAIL_MIN = 5.0
-"""Effective transitions in a tail below which the log does not show it."""
+"""Effective transitions that a tail needs."""
 UNMET = 0.05
 """P(ell <= epsilon) below which the features cannot satisfy the constraint."""
 MOVED_SHIFT = (0.25, 1.0)
-"""Possible shift of a value by moved probability, in its sds: warns from, abstains from."""
+"""Possible shift of a value by unlogged actions, in its sds: warns past, abstains past."""
 DRIFT = 0.1
 """How far SVI may move in its last window: mean in sds, sd relative."""
 
 
 def constant_reward(inputs: Inputs) -> list[SupportWarning]:
-    """Say so when every usable reward is the same: their spread then cannot be learned."""
+    """Warn when every usable reward is the same: their spread cannot be learned."""
     reward = inputs.reward
     if np.ptp(reward) > 0.0:
         return []
     reason = (
-        f"every logged reward is {reward[0]:g}, so that the logs cannot tell how far another "
-        "policy's rewards would differ."
+        f"cannot be judged, because every logged reward is {reward[0]:g}. Log until rewards differ."
     )
     return [SupportWarning(name, reason, True) for name in inputs.names]
 
 
 def much_left_out(inputs: Inputs) -> list[SupportWarning]:
-    """Say so when most of the log could not be used."""
+    """Warn when much of the log could not be used."""
     share = inputs.rows.left_out / inputs.logs.n_transitions
     if share <= LEFT_OUT[0]:
         return []
     reason = (
-        f"{share:.0%} of the transitions are left out, because the log does not say where some of "
-        "them led. Add a column next_state."
+        f"rests on a part of the log. {share:.0%} of the transitions are left out, because the log "
+        "does not say where some of them led. Add a column next_state."
     )
     return [SupportWarning(name, reason, share > LEFT_OUT[1]) for name in inputs.names]
 
 
 def thin_spread(names: tuple[str, ...], df: np.ndarray) -> list[SupportWarning]:
-    """Say so when the spread itself rests on so little that it has no finite variance."""
+    """Warn when the spread rests on so little that its own variance is large or infinite."""
     return [
         SupportWarning(
             name,
-            f"its spread rests on few visits to the pairs that matter ({value:.1f} degrees of "
-            "freedom), too few for a reliable width.",
+            f"has {value:.1f} degrees of freedom, because it rests on few visits to the pairs that "
+            "matter. The width of its belief is not reliable. Log more visits.",
             bool(value <= THIN_DF[0]),
         )
         for name, value in zip(names, df, strict=True)
@@ -73,27 +72,27 @@ def thin_spread(names: tuple[str, ...], df: np.ndarray) -> list[SupportWarning]:
 
 
 def odd_spread(names: tuple[str, ...], sd: np.ndarray, reward: np.ndarray) -> list[SupportWarning]:
-    """Say so when a belief is wider than all rewards, or has no width where rewards vary."""
+    """Warn when a belief is wider than all rewards, or has no width although rewards vary."""
     found = []
     span = float(np.ptp(np.append(reward, 0.0)))
     for name, value in zip(names, sd, strict=True):
         if value > span:
             reason = (
-                f"its belief (sd {value:.3g}) is wider than the range of the rewards: the log does "
-                "not determine its value (at gamma = 1, are all states connected?)."
+                f"has a belief (sd {value:.3g}) wider than the range of the rewards: the log does "
+                "not determine its value. At gamma = 1, check that all states are connected."
             )
             found.append(SupportWarning(name, reason, True))
         elif np.ptp(reward) > 0.0 and value < NO_SPREAD * np.std(reward):
             reason = (
-                "its belief has no width, because nothing ever varied within the state-action "
-                "pairs that it visits. The logs cannot tell how far they would vary."
+                "has a belief with no width, because nothing varied within the pairs that it "
+                "visits. The log cannot tell how far they would vary. Log more visits."
             )
             found.append(SupportWarning(name, reason, True))
     return found
 
 
 def many_features(inputs: Inputs) -> list[SupportWarning]:
-    """Say so when features are so many that the fit follows the noise of the log.
+    """Warn when there are so many features that the fit follows the noise of the log.
 
     In a linear world of 600 transitions, 30 features of a process left beliefs at two thirds of
     their width and two of their sds off; with 2,400 transitions they were right.
@@ -106,8 +105,8 @@ def many_features(inputs: Inputs) -> list[SupportWarning]:
     if count <= MANY_FEATURES[0] * n:
         return []
     reason = (
-        f"{count} features for {n:,} transitions follow the log's noise, and its belief is too "
-        "narrow. Use fewer, or give fit a list of features to choose from."
+        f"has {count} features for {n:,} transitions, which follow the noise of the log. Its "
+        "belief is too narrow. Use fewer, or give fit a list of features to choose from."
     )
     return [SupportWarning(name, reason, count > MANY_FEATURES[1] * n) for name in inputs.names]
 
@@ -115,7 +114,7 @@ def many_features(inputs: Inputs) -> list[SupportWarning]:
 def thin_tail(
     names: tuple[str, ...], statistic: Statistic, effective: np.ndarray
 ) -> list[SupportWarning]:
-    """Say so when a tail is asked for of which the log holds too few transitions."""
+    """Warn when a statistic asks for a tail in which the log has too few transitions."""
     share = statistic.tail_share
     if share is None:
         return []
@@ -123,7 +122,7 @@ def thin_tail(
         SupportWarning(
             name,
             f"{statistic} rests on {share * count:.1f} effective transitions. Nothing is known of "
-            "a tail beyond the rewards that were logged.",
+            "a tail beyond the rewards that were logged. Ask for a larger share, or log more.",
             True,
         )
         for name, count in zip(names, effective, strict=True)
@@ -134,15 +133,15 @@ def thin_tail(
 def unmet_constraint(
     names: tuple[str, ...], probability: np.ndarray, settings: FitSettings
 ) -> list[SupportWarning]:
-    """Say so when no ratio on these features balances the log as far as chance would allow."""
+    """Warn when no ratio on these features meets the constraint."""
     if settings.tabular or not settings.constraint.penalty.calibrated:
         return []
     return [
         SupportWarning(
             name,
-            f"P(ell <= epsilon) is {value:.2f}: no ratio on these features, under this prior, "
-            "meets the constraints, so that its value may be biased. Give fit a list of features "
-            "to choose from.",
+            f"has P(ell <= epsilon) = {value:.2f}: no ratio on these features, under this prior, "
+            "meets the constraint. Its value may be biased. Give fit a list of features to choose "
+            "from.",
             False,
         )
         for name, value in zip(names, probability, strict=True)
@@ -153,11 +152,11 @@ def unmet_constraint(
 def moved_shift(
     names: tuple[str, ...], moved_mass: np.ndarray, sd: np.ndarray, reward: np.ndarray
 ) -> list[SupportWarning]:
-    """Say so when unlogged actions could move a value by more than its belief is wide.
+    """Warn when unlogged actions could move a value by much of its belief's width.
 
-    No transition can show how an action pays that was never logged. Where it pays as much less or
-    more as rewards differ at all, its share of the steps times their sd is what it moves; on Taxi
-    (20,000 transitions) 0.8 % of the steps moved values by four posterior sds.
+    The log cannot show what an unlogged action pays. If its reward differs by one sd of the logged
+    rewards, the value moves by that sd times the action's share of the steps. On Taxi (20,000
+    transitions) 0.8 % of the steps moved values by four posterior sds.
     """
     spread = float(np.std(reward))
     found = []
@@ -167,19 +166,19 @@ def moved_shift(
             reason = (
                 f"takes actions that the log does not have at {moved:.2%} of its steps. If their "
                 f"rewards differ by one sd of the logged ones, its value is off by {shift:.1f} sds "
-                "of its belief."
+                "of its belief. Log these actions."
             )
             found.append(SupportWarning(name, reason, bool(shift > MOVED_SHIFT[1])))
     return found
 
 
 def unconverged(names: tuple[str, ...], drift: np.ndarray) -> list[SupportWarning]:
-    """Say so when SVI was still moving in its last window."""
+    """Warn when SVI was still moving in its last window."""
     return [
         SupportWarning(
             name,
-            f"SVI has not converged: in its last window the value's mean still moved by {mean:.2g} "
-            f"sd and its sd by {sd:.0%}. Give it more windows, or use inference='exact'.",
+            f"SVI has not converged: in the last window its mean moved by {mean:.2g} sd, and its "
+            f"sd by {sd:.0%}. Raise windows in Svi(...), or use inference='exact'.",
             True,
         )
         for name, (mean, sd) in zip(names, drift, strict=True)
@@ -188,9 +187,9 @@ def unconverged(names: tuple[str, ...], drift: np.ndarray) -> list[SupportWarnin
 
 
 def sampling_diagnostics(solution: Solution) -> dict[str, np.ndarray]:
-    """How well NUTS's chains mixed, on the values as they were sampled; nothing of other engines.
+    """How well the chains of NUTS mixed, on the values as sampled; empty for other engines.
 
-    The joint belief reorders draws, after which chains say nothing, so it is measured before.
+    It is measured before the copula reorders the draws: after that, chains mean nothing.
     """
     if solution.sampled is None:
         return {}
@@ -205,7 +204,7 @@ def sampling_diagnostics(solution: Solution) -> dict[str, np.ndarray]:
 
 
 def unmixed(names: tuple[str, ...], solution: Solution) -> list[SupportWarning]:
-    """Say so when NUTS's chains disagree, or diverge."""
+    """Warn when the chains of NUTS disagree, or diverge."""
     found = sampling_diagnostics(solution)
     if not found:
         return []
@@ -214,7 +213,7 @@ def unmixed(names: tuple[str, ...], solution: Solution) -> list[SupportWarning]:
         if not (r_hat <= R_HAT and ess >= EFFECTIVE_DRAWS and diverging <= DIVERGING):
             reason = (
                 f"NUTS has not mixed: R-hat {r_hat:.3f}, {ess:.0f} effective draws, "
-                f"{diverging:.1%} divergent. Give it more warmup and draws."
+                f"{diverging:.1%} divergent. Raise warmup in Nuts(...), and draws."
             )
             warnings.append(SupportWarning(name, reason, True))
     return warnings

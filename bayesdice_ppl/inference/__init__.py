@@ -52,7 +52,7 @@ _RENAMED = {"SviSettings": "Svi", "NutsSettings": "Nuts"}
 def __getattr__(name: str) -> object:
     if name in _RENAMED:
         raise AttributeError(
-            f"bayesdice_ppl.inference.{name} is called {_RENAMED[name]} now, and is given as "
+            f"bayesdice_ppl.inference.{name} is now called {_RENAMED[name]}. Write "
             f"fit(..., inference={_RENAMED[name]}(...))."
         )
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

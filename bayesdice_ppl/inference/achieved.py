@@ -1,4 +1,4 @@
-"""What a Gaussian posterior achieves of its chance constraint, without draws.
+"""How far a Gaussian posterior meets its chance constraint, without draws.
 
 With a quadratic penalty and a linear ratio, ell is half a weighted sum of chi-squares under q, so
 that P_q(ell <= epsilon) and the surrogates' bounds need no Monte Carlo.
@@ -19,7 +19,7 @@ from bayesdice_ppl.inference.problem import Problem
 from bayesdice_ppl.models import Ratio, less_value
 
 MOST_ROWS = 512
-"""Past as many rows of the residual the singular values of all candidates take too long."""
+"""Rows of the residual past which the singular values of all candidates take too long."""
 
 
 class Achieved(NamedTuple):
@@ -34,8 +34,8 @@ class Achieved(NamedTuple):
     bound
         The surrogate's bound on P_q(ell > epsilon), at most 1, shape (N,).
     level
-        The level of the bound, shape (N,): the one that was given, or else the best; NaN for
-        surrogates whose bound has none. It may be infinite for `bernstein`.
+        The level of the bound, shape (N,): the one that was given, or else the best. NaN for
+        surrogates without a level. It may be infinite for `bernstein`.
     """
 
     probability: Float[np.ndarray, " N"]
@@ -47,28 +47,28 @@ class Achieved(NamedTuple):
 def closed_form_bounds(
     problem: Problem, solution: Solution, surrogate: Surrogate, *, linear: bool
 ) -> Achieved | None:
-    """The chance constraint as the posterior meets it, where that has a closed form.
+    """The chance constraint under the posterior, where it has a closed form.
 
     Parameters
     ----------
     problem, solution
         From `prepare` and an engine.
     surrogate
-        Whose bound is asked for.
+        The surrogate of the bound.
     linear
         Whether the ratio is linear in the latent numbers.
 
     Returns
     -------
     Achieved or None
-        None where the penalty is not quadratic, the ratio not linear, the posterior one of draws
-        (NUTS), or the residual has more than `MOST_ROWS` rows.
+        None where the penalty is not quadratic, the ratio is not linear, the posterior is made of
+        draws (NUTS), or the residual has more than `MOST_ROWS` rows.
 
     Notes
     -----
-    These numbers are of the Gaussian q itself. With the small-sample rule the draws of a belief
-    have values in the heavier tails of Student's t, which take the ratio along, so that averages
-    over the draws' losses differ from them by more than Monte Carlo error; without it they agree.
+    These are numbers of the Gaussian q itself. With the small-sample rule the values of a belief's
+    draws have the heavier tails of Student's t, and the ratio follows them. Averages over the
+    draws' losses then differ by more than Monte Carlo error. Without the rule they agree.
     """
     if not linear or solution.sampled is not None or problem.n_rows > MOST_ROWS:
         return None

@@ -2,9 +2,9 @@
 
 The correlation of the candidates' influence functions is the correlation of their values over
 repeated logs. Whole draws are reordered by the ranks of a Gaussian with that correlation (Iman
-and Conover, 1982), so that every marginal stays as it was and a draw's value, weights and loss
-stay together. What few visits hide of a candidate's errors is shared between candidates like the
-rest of them, so that the small-sample rule has cross-products too.
+and Conover, 1982). Every marginal stays as it was, and a draw's value, weights and loss stay
+together. Candidates also share the errors that few visits hide: the small-sample rule has
+cross-products too.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ def influence_covariance(
     cells
         The log.
     pilots
-        The pilots of all N candidates, stacked along a leading axis.
+        The first estimates of all N candidates, stacked along a leading axis.
     rewards
-        What each candidate counts instead of the log's own rewards, or None.
+        Each candidate's transformed rewards, or None for the log's own.
     by_episode
         Whether episodes are the independent unit, rather than transitions.
     small_sample
@@ -50,9 +50,9 @@ def influence_covariance(
 
     Notes
     -----
-    A transition's influence is IF_i = zeta_i (sigma(r_i) + error_i) with error_i the temporal
-    difference without its reward, an episode's c0 (V(s0_e) - mean); the covariance is Cov(IF) / n
-    + c0 c0' Cov(V) / m.
+    The influence of a transition is IF_i = zeta_i (sigma(r_i) + error_i), with error_i the temporal
+    difference without its reward. The influence of an episode is c0 (V(s0_e) - mean). The
+    covariance is Cov(IF) / n + c0 c0' Cov(V) / m.
     """
     covariance = _plain_covariance(cells, pilots, rewards, by_episode=by_episode)
     if not small_sample:
@@ -80,7 +80,7 @@ def _plain_covariance(
         return influence @ influence.T / m**2
     mean = jnp.sum(total, axis=1) / n
     if rewards is not None:
-        # Within a cell the rewards of different entries vary together in their own way.
+        # Within a cell the rewards of different entries covary, which sums of squares do not hold.
         influence = ratio[:, rewards.cell] * (error[:, rewards.cell] + rewards.by_row)
         influence = influence - mean[:, None]
         return influence @ influence.T / n**2 + (entry * cells.initial_weight) @ entry.T / m
@@ -95,7 +95,7 @@ def _plain_covariance(
 
 
 def correlation_matrix(covariance: Float[np.ndarray, "N N"]) -> Float[np.ndarray, "N N"]:
-    """Correlations from a covariance; a value that does not vary is correlated with none."""
+    """Correlations from a covariance; 0 for a value that does not vary."""
     sd = np.sqrt(np.maximum(np.diagonal(covariance), 0.0))
     moves = sd > 0.0
     safe = np.where(moves, sd, 1.0)
@@ -108,7 +108,7 @@ def correlation_matrix(covariance: Float[np.ndarray, "N N"]) -> Float[np.ndarray
 def joint_ranks(
     correlation: Float[np.ndarray, "N N"], n_draws: int, rng_key: PRNGKeyArray
 ) -> Int[np.ndarray, "S N"]:
-    """Ranks of correlated normal draws: row s says which of its sorted draws each value takes.
+    """Ranks of correlated normal draws: row s has the rank of each candidate's value in draw s.
 
     Parameters
     ----------
@@ -121,8 +121,8 @@ def joint_ranks(
 
     Notes
     -----
-    The scores are made exactly uncorrelated before the correlation is put in (as Iman and Conover
-    do), so that the joint belief's correlation carries no Monte Carlo error of its own.
+    The scores are first made exactly uncorrelated (Iman and Conover), so that the correlation of
+    the joint belief has no Monte Carlo error.
     """
     n = len(correlation)
     scores = np.asarray(jax.random.normal(rng_key, (n_draws, n)), dtype=np.float64)
@@ -137,6 +137,6 @@ def joint_ranks(
 def reorder(
     values: Float[np.ndarray, "S N"], ranks: Int[np.ndarray, "S N"]
 ) -> Int[np.ndarray, "S N"]:
-    """Which draw of each candidate goes to each place, so that its values take these ranks."""
+    """The draw of each candidate for each place, so that its values have these ranks."""
     order = np.argsort(values, axis=0, kind="stable")
     return np.take_along_axis(order, ranks, axis=0)

@@ -1,7 +1,7 @@
 """From posteriors to draws: value, weights and loss, joint over the candidates.
 
-Values take the heavier tails of Student's t where the small-sample rule asks for them, and whole
-draws are reordered by the copula, so that errors on the same logs move together.
+Values have the heavier tails of Student's t under the small-sample rule. The copula reorders whole
+draws, so that errors on the same logs move together.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Drawing(NamedTuple):
     joint
         Whether the values move together as errors on the same logs do.
     n_statistics
-        Of how many statistics of each candidate the entries are; those of one belong together.
+        Number of statistics of each candidate among the entries; those of one stay joint.
     """
 
     draws: int = 4000
@@ -54,11 +54,11 @@ class Draws(NamedTuple):
     value, loss
         Shape (S, N): the value in reward per step, and the chance-constraint loss ell.
     recorded
-        What the model of the ratio keeps of each draw, shape (S, N, W).
+        What the model records of the ratio of each draw, shape (S, N, W).
     correlation
-        Of the values as the copula was given it, shape (N, N); the identity if not joint.
+        Correlation of the values in the copula, shape (N, N); the identity if not joint.
     normalization
-        The loss of the normalization where that is a constraint of its own, shape (S, N), or None.
+        Loss of the normalization, shape (S, N), if it is a constraint of its own; else None.
     """
 
     value: Float[np.ndarray, "S N"]
@@ -78,8 +78,8 @@ def draw(
 ) -> Draws:
     """Draw values, weights and losses of all candidates.
 
-    With ``joint`` the draws of all candidates share their key and are reordered by the copula, so
-    that identical candidates share every draw; without, each has draws of its own.
+    If ``joint``, all candidates share their random numbers and the copula reorders their draws, so
+    that identical candidates share every draw. Otherwise each candidate has draws of its own.
     """
     key_draws, key_ranks = split_key(rng_key)
     n_policies = candidates.active.shape[0]
@@ -111,7 +111,7 @@ def draw(
         n_statistics = drawing.n_statistics
         if not drawing.joint and n_statistics == 1:
             return Draws(value, loss, weight, np.eye(n_policies), own)
-        # One column of the copula for each distinct candidate: equal ones share it exactly.
+        # One column of the copula for each distinct candidate: equal candidates share it exactly.
         first, copy = candidates.copies(problem.rewards)
         if not drawing.joint:
             first = copy = np.arange(n_policies)
@@ -124,12 +124,12 @@ def draw(
         )
         correlation = correlation_matrix(np.asarray(covariance))
         if not drawing.joint:
-            # The paper's product is over candidates: the statistics of one belong together.
+            # The paper's product is over candidates: the statistics of one stay joint.
             candidate = np.arange(n_policies) % (n_policies // n_statistics)
             correlation = np.where(candidate[:, None] == candidate, correlation, 0.0)
         distinct = correlation[np.ix_(first, first)]
         ranks = joint_ranks(distinct, len(value), key_ranks)[:, copy]
-    # Copies differ by rounding, which a strict comparison of draws would take for a difference.
+    # Copies differ by rounding, which a comparison of draws would take for a true difference.
     original = first[copy]
     value, loss, weight = value[:, original], loss[:, original], weight[:, original]
     chosen = reorder(value, ranks)
@@ -144,7 +144,7 @@ def draw(
     )
 
 
-# Compiled as a whole, once: operation by operation, a first fit would compile dozens.
+# Compiled as a whole; otherwise a first fit compiles dozens of single operations.
 _influence_covariance = jax.jit(
     influence_covariance, static_argnames=("by_episode", "small_sample")
 )
@@ -172,7 +172,7 @@ def _student_values(
     factor: Float[np.ndarray, "N L"],
     df: Float[np.ndarray, " N"],
 ) -> Float[np.ndarray, "S N"]:
-    """Values of the draws: each draw's value, at its own quantile of Student's t."""
+    """Values of the draws: the quantile of Student's t at each draw's normal score."""
     from scipy.special import ndtr, stdtrit
 
     sd = np.sqrt(np.sum(factor**2, axis=1))
@@ -200,15 +200,15 @@ def _draws(
         mean, factor = posterior
         if latent is None:
             latent = mean + jnp.asarray(normal) @ factor.T
-        # A value in its heavier tail takes the ratio along, as far as it varies with it: the draw
-        # stays as likely a solution of the constraints as its Gaussian origin was.
+        # The ratio follows a value into its heavier tail by regression on it, so that the draw
+        # still meets the constraints as well as the Gaussian one did.
         stretch = value - latent[:, -1]
         variance = jnp.sum(factor[-1] ** 2)
         slope = factor[:-1] @ factor[-1] / jnp.where(variance > 0.0, variance, 1.0)
         latent = latent[:, :-1] + stretch[:, None] * slope
         fixed = ratio.residual(latent)
         if not gaussian:
-            # Not affine in the latent numbers: what the Gaussian says of it does not hold.
+            # The value is not affine in the latent numbers, so it is computed from the ratio.
             value = fixed[:, VALUE_ROW]
         residual = less_value(fixed, value)
         loss = constraint.penalty.value(residual)
@@ -216,11 +216,11 @@ def _draws(
         if constraint.auxiliary is not None:
             own = constraint.auxiliary.penalty.value(residual)
         recorded = ratio.recorded(latent)
-        # Single precision, as beliefs keep them, where in double they would fill the memory.
+        # Many weights in double precision would fill the memory; beliefs keep them in single.
         many = recorded.shape[1] > WIDE
         return value, loss, recorded.astype(jnp.float32) if many else recorded, own
 
-    # Joint candidates share their normal draws; others have draws of their own.
+    # Joint candidates share their normal draws; independent ones have their own.
     own_draws = normal is not None and normal.ndim == 3
     stacked: dict[str, Any] = {
         "ratio": problem.ratio,
@@ -235,7 +235,7 @@ def _draws(
     def each(given: dict[str, Any]) -> tuple[Array, Array, Array, Array | None]:
         return one(**{"normal": normal, **given})
 
-    # Thousands of latent numbers: one candidate after another, or all draws fill the memory.
+    # With thousands of latent numbers, one candidate after another, to save memory.
     wide = posterior.mean.shape[-1] > WIDE
     found = jax.lax.map(each, stacked) if wide else jax.vmap(each)(stacked)
     return jax.tree.map(lambda x: jnp.moveaxis(x, 0, 1), found)

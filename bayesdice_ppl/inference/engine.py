@@ -1,7 +1,7 @@
 """What an engine is: from the prepared problem to the posterior of every candidate.
 
-An engine is what a user asks for, such as ``exact()`` or ``nuts(chains=8)``: hashable, it refuses
-what it cannot do before any work is done.
+An engine is what a user asks for, such as ``Exact()`` or ``Nuts(chains=8)``. It is hashable, and
+refuses what it cannot do before any work is done.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ class Solution(NamedTuple):
     posterior
         Means (N, L + 1) of the ratio's latent numbers and the value, and factors (N, L + 1, M).
     elbo
-        Shape (N, steps); no steps in closed form.
+        The ELBO at each step, shape (N, steps); no steps except for SVI.
     drift
         How far SVI still moved in its last window, shape (N, 2); see `SviResult`.
     level
         The surrogate's level, shape (N,).
     sampled
-        What NUTS drew, (N, chains, draws, L + 1), of which the posterior above is the mean and
-        the covariance; None of the other engines.
+        Draws of NUTS, shape (N, chains, draws, L + 1); `posterior` has their mean and covariance.
+        None for the other engines.
     diverging
-        Share of NUTS's trajectories that diverged, shape (N,).
+        Share of the trajectories of NUTS that diverged, shape (N,).
     """
 
     posterior: GaussianPosterior
@@ -87,18 +87,17 @@ class Engine(Protocol):
         problem
             From `bayesdice_ppl.inference.prepare`.
         rng_key
-            The same for every candidate, so that a candidate that is given under two names gets
-            one posterior.
+            The same for every candidate, so that equal candidates get equal posteriors.
         form
             What is fitted.
         draws
-            Number of draws that will be asked of it.
+            Number of draws that the belief needs.
         """
         ...
 
 
 def nothing_but(posterior: GaussianPosterior, problem: Problem, form: FitForm) -> Solution:
-    """The solution of an engine that has neither a trace nor draws of its own."""
+    """The solution of an engine without an ELBO trace and draws of its own."""
     n_policies = problem.n_policies
     return Solution(
         posterior=posterior,

@@ -1,8 +1,8 @@
 """The closed form: with a linear ratio, a quadratic penalty and Markov's bound, q is Gaussian.
 
-KL(q || p) + (lambda / epsilon) E_q[ell] over *all* q is minimized by the Gaussian that conditions
-the prior on residual = 0 with noise (epsilon / lambda) Sigma. It is the oracle of every other
-engine where it exists; the model of the ratio knows it.
+Over *all* q, KL(q || p) + (lambda / epsilon) E_q[ell] is least at the Gaussian that conditions the
+prior on residual = 0 with noise (epsilon / lambda) Sigma. Where it exists it is the oracle of every
+other engine. The model of the ratio works it out.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from bayesdice_ppl.models import GaussianPosterior, Ratio
 
 @final
 class Exact(NamedTuple):
-    """The closed form, which has nothing to set."""
+    """The closed form as an engine, without settings."""
 
     @property
     def name(self) -> str:
@@ -41,7 +41,7 @@ class Exact(NamedTuple):
             missing = f"the model {form.model}"
         if missing is not None:
             raise SettingsError(
-                f"inference='exact': {missing} has no closed form; use 'svi' or 'nuts'."
+                f"inference='exact': {missing} has no closed form. Use 'svi' or 'nuts'."
             )
 
     def solve(self, problem: Problem, rng_key: PRNGKeyArray, form: FitForm, draws: int) -> Solution:

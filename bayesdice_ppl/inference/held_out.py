@@ -1,8 +1,8 @@
-"""Held-out constraint loss: how well a ratio from some episodes balances others.
+"""Held-out loss: how well a ratio fitted on some episodes meets the constraints on others.
 
-A ratio that was fitted on some episodes is held against the residual of the episodes left out. Its
-loss is a U-statistic, so that a quiet ratio is not preferred to a right one: what is scored is the
-square of the expected residual, not the residual's noise.
+The ratio is judged by the residual of the episodes left out. The loss is a U-statistic: it scores
+the square of the expected residual and not the residual's noise. Otherwise a ratio of low variance
+would win over a right one.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ RIDGE = 1e-2
 
 
 class FoldFit(NamedTuple):
-    """What was found on a part of the log: ratio of each cell (N, C), and value (N,)."""
+    """A fit to a part of the log: ratio of each cell (N, C), and value (N,)."""
 
     ratio: Float[np.ndarray, "N C"]
     value: Float[np.ndarray, " N"]
@@ -55,10 +55,10 @@ def keep_episodes(cells: Cells, kept: Bool[Array, " m"]) -> Cells:
 
 
 def over_counted_pairs(cells: Cells, candidate: Candidates) -> Candidates:
-    """One candidate renormalized over the pairs that this part of the log holds.
+    """One candidate renormalized over the pairs in this part of the log.
 
-    Inflow to a pair that is not there could not be balanced; with features other than one-hot there
-    is nothing to renormalize.
+    Inflow to a missing pair could not be balanced. With features other than one-hot there is
+    nothing to renormalize.
     """
     if candidate.target is None:
         return candidate
@@ -121,16 +121,16 @@ def episode_residuals(
     kept: Bool[Array, " m"],
     settings: MomentSettings,
 ) -> Float[Array, "m R"]:
-    """Residual of each episode, so that their mean over the kept ones is the residual of these.
+    """Residual of each episode; the mean over the kept ones is the residual of that part.
 
     Parameters
     ----------
     cells, moments
         The whole log, by episode, and the judging features' moments.
     ratio, value
-        What is judged.
+        The ratio and the value that are judged.
     kept
-        The episodes whose number and length give the scale, shape (m,).
+        The episodes of the part, whose number and length give the scale, shape (m,).
     settings
         Discount and meaning of a termination.
     """
@@ -160,16 +160,16 @@ def held_out_losses(
     cells, judges
         The log by episode and the candidates, on the judging features.
     ratios, values
-        What each fit found without each of the F folds.
+        The results of each fit without each of the F folds.
     held_out
-        The episodes of each fold, shape (F, m); every episode is in one.
+        The episodes of each fold, shape (F, m); every episode is in one fold.
     settings
         Discount and meaning of a termination.
 
     Notes
     -----
-    psi_e' W (mean of the fold's other psi) / 2 with one W for all, the inverse of an episode's
-    covariance at the fits' average ratio.
+    The loss of episode e is psi_e' W (mean of the fold's other psi) / 2. W is the same for all: the
+    inverse of an episode's covariance at the average ratio of the fits.
     """
 
     def one(given: tuple[Candidates, Array, Array]) -> Float[Array, "V m"]:

@@ -1,7 +1,7 @@
-"""Closed-form beliefs of values alone: of one, or of many means at once, one number each.
+"""Closed-form beliefs of values alone: of one value, or of many means at once.
 
-To invert a distribution function its belief is needed at many points, of which each is the mean of
-an indicator. Only the mean, the spread and the degrees of freedom of each are kept.
+Inverting a distribution function takes its belief at many points. At each point the function is the
+mean of an indicator. Only location, scale and degrees of freedom are kept.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ class Marginals(NamedTuple):
 
 
 class OneValue(NamedTuple):
-    """Belief of one candidate's value, and what it rests on.
+    """Belief of one candidate's value, and the first estimate behind it.
 
     Attributes
     ----------
     mean, sd
         Location and scale of the value's Student t, scalars.
     pilot
-        The candidate's pilot, which holds the degrees of freedom.
+        The candidate's first estimate, with the degrees of freedom.
     """
 
     mean: Float[Array, ""]
@@ -57,7 +57,7 @@ def one_value(
     form: FitForm,
     price: Float[Array, ""],
 ) -> OneValue:
-    """Closed-form belief of one candidate's value, from a log that may be traced.
+    """Closed-form belief of one candidate's value; may be traced by JAX.
 
     Parameters
     ----------
@@ -66,10 +66,10 @@ def one_value(
     candidate
         One of `Candidates`, whose fields have lost their first axis.
     form
-        What is fitted. Penalties that have no closed form are taken as the Mahalanobis one, the
-        normalization as one of the rows, and the ratio as linear.
+        What is fitted. A penalty without a closed form is replaced by Mahalanobis, the
+        normalization is one of the rows, and the ratio is linear.
     price
-        lambda / epsilon; n is what gives calibrated beliefs.
+        lambda / epsilon; n gives calibrated beliefs.
     """
     moments = build_moments(cells, state_features(cells, candidate), form.moments)
     ratio = linear().build(cells, moments, form.prior)
@@ -104,7 +104,7 @@ def value_marginals(
     candidates
         One for each of the J entries.
     rewards
-        What each entry counts.
+        The transformed rewards of each entry.
     price
         lambda / epsilon of each entry.
     form

@@ -1,8 +1,8 @@
-"""The no-U-turn sampler on the same NumPyro model: the judge where there is no closed form.
+"""The no-U-turn sampler on the same NumPyro model: the check of SVI without a closed form.
 
-It knows nothing of Gaussians: it draws from the model itself, with the multipliers at their
-maximum, in the coordinates from which SVI starts too (nearly exact constraints would make it crawl
-in any others). All candidates and chains are one compiled call.
+It assumes no Gaussian. It draws from the model itself, with the multipliers at their maximum, in
+the coordinates in which SVI starts. In other coordinates nearly exact constraints would make it
+very slow. All candidates and chains are one compiled call.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ class Nuts(NamedTuple):
     Attributes
     ----------
     chains
-        Number of chains, at least 2, so that they can be held against each other.
+        Number of chains, at least 2, so that they can be compared.
     warmup
-        Steps of each in which step size and metric are adapted, and which are not kept.
+        Steps of each chain that adapt step size and metric, and are not kept.
     target_accept
-        Acceptance probability that the step size is adapted to.
+        Acceptance probability for which the step size is adapted.
     max_tree_depth
         At most 2^depth leapfrog steps a draw.
     start_scale
-        Where chains start: normal with this standard deviation in the coordinates.
+        Standard deviation of the normal from which chains start, in the coordinates.
     """
 
     chains: int = 4
@@ -59,17 +59,16 @@ class Nuts(NamedTuple):
         return True
 
     def check(self, form: FitForm, draws: int) -> None:
-        """Refuse a level that would have to be fitted, multipliers of a guide, and odd settings."""
+        """Refuse a level to be fitted, a guide's multipliers, and settings out of range."""
         surrogate = form.constraint.surrogate
         if surrogate.fitted:
             raise SettingsError(
-                f"inference='nuts' draws from q and fits no level: give the surrogate one, such as "
-                f"{surrogate}(0.5), or use 'svi'."
+                f"inference='nuts': the sampler fits no level, found the surrogate {surrogate} "
+                f"without one. Give one, such as {surrogate}(0.5), or use 'svi'."
             )
         if form.constraint.inner == "guide":
             raise SettingsError(
-                "inference='nuts' has no guide: the multipliers are at their maximum "
-                "(inner='exact')."
+                "inference='nuts': the sampler has no guide, found inner='guide'. Use 'exact'."
             )
         checks.whole("nuts.chains", self.chains, 2)
         checks.whole("nuts.warmup", self.warmup)
@@ -99,7 +98,8 @@ class NutsResult(NamedTuple):
     Attributes
     ----------
     latent
-        Weights and, with the value constraint, the value, shape (chains, draws, L).
+        The ratio's latent numbers and, with the value constraint, the value, shape (chains, draws,
+        L).
     diverging
         Whether a draw's trajectory diverged, shape (chains, draws).
     """
@@ -132,8 +132,8 @@ def run_nuts(
     draws
         Kept draws of each chain.
     value_constraint, surrogate
-        As for `bayesdice_ppl.models.model`. A surrogate's level must be given: q is drawn from
-        here, and not optimized.
+        As for `bayesdice_ppl.models.model`. A surrogate's level must be given: sampling does not
+        optimize it.
     """
     from numpyro.infer.hmc import hmc
     from numpyro.infer.util import log_density
@@ -177,8 +177,8 @@ def run_nuts(
         start = settings.start_scale * jax.random.normal(key_start, size, coordinates.center.dtype)
         adapted: dict[str, Any] = {}
         if not surrogate.linear:
-            # Far off, other costs are too flat or too steep to move, and a chain that hardly moves
-            # adapts to that; Markov's leads near, and leaves its metric and step size.
+            # Far from the posterior other costs are too flat or too steep, and a chain would adapt
+            # to that. Markov's cost leads the chain near, and leaves its metric and step size.
             led, _ = run(key_lead, start, surrogates.markov(), 1)
             start = led.z
             adapted = {

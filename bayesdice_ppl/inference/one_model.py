@@ -1,9 +1,9 @@
 """One model of all candidates at once: the joint belief in closed form, the copula's oracle.
 
-The residuals of all candidates are means over the same transitions, so that their noise has a
-covariance across candidates too. Conditioning the stacked latents on the stacked residual gives
-the joint posterior of all values in one step, at a cost that grows as the cube of N times R; the
-copula joins marginals instead, and this is what it is judged by.
+The residuals of all candidates are means over the same transitions, and their noise is correlated
+across candidates. Conditioning the stacked latent numbers on the stacked residual gives the joint
+posterior of all values in one step. The cost grows as the cube of N times R. The copula joins
+marginals instead, and is tested against this.
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ from bayesdice_ppl.models import LinearRatio, joint_posterior
 from bayesdice_ppl.moments import VALUE_ROW, Cells
 
 _PRICE_TOLERANCE = 1e-9
-"""Relative difference of two prices that rounding explains."""
+"""Relative difference of two prices that rounding may cause."""
 
 
 class OneModelPosterior(NamedTuple):
-    """The Gaussian over the latents of all N policies; (weights, value) of one follow the other's.
+    """The Gaussian over (weights, value) of all N candidates, one candidate after another.
 
     Attributes
     ----------
     mean
-        Of the K weights and the value of each policy, shape (N, K + 1).
+        Means of the K weights and the value of each candidate, shape (N, K + 1).
     covariance
-        Of all of them, policy by policy, shape (N (K + 1), N (K + 1)).
+        Covariance of all of them, shape (N (K + 1), N (K + 1)).
     correlation
-        Of the values, shape (N, N).
+        Correlation of the values, shape (N, N).
     """
 
     mean: Float[np.ndarray, "N K"]
@@ -62,9 +62,8 @@ def one_model_posterior(problem: Problem) -> OneModelPosterior:
     Parameters
     ----------
     problem
-        From `bayesdice_ppl.prepare`, with the Mahalanobis penalty, the value
-        constraint, lambda = n epsilon and the identity link, which are the defaults. The unit of
-        independence is the one it was prepared with.
+        From `bayesdice_ppl.prepare`, with the defaults: Mahalanobis penalty, value constraint,
+        lambda = n epsilon, identity link. The independent unit is the one it was prepared with.
 
     Returns
     -------
@@ -78,10 +77,10 @@ def one_model_posterior(problem: Problem) -> OneModelPosterior:
 
     Notes
     -----
-    With one-hot features the rows that bind are as many as the latents, so that under a flat prior
-    each candidate keeps the posterior that it has alone (how far it is from that falls as the
-    square of the prior's width). Under a narrower one candidates tell of each other's noise; and
-    one that is given twice counts its prior twice.
+    With one-hot features as many rows bind as there are latent numbers. Under a flat prior each
+    candidate then keeps its own posterior; the difference falls as the square of the prior's width.
+    Under a narrower prior candidates inform each other about their noise, and a candidate that is
+    given twice counts its prior twice.
     """
     ratios, _ = _check(problem)
     with jax.enable_x64(True):
@@ -97,7 +96,7 @@ def one_model_posterior(problem: Problem) -> OneModelPosterior:
 
 
 def one_model_constraint(problem: Problem) -> ChanceConstraint:
-    """Penalty and price of the stacked residual: what `bayesdice_ppl.models.joint_model` takes.
+    """Penalty and price of the stacked residual, for `bayesdice_ppl.models.joint_model`.
 
     Parameters
     ----------
@@ -107,9 +106,9 @@ def one_model_constraint(problem: Problem) -> ChanceConstraint:
     Returns
     -------
     ChanceConstraint
-        The Mahalanobis penalty under `stacked_covariance`, its directions below zero put at zero
-        and with the ridge that an inverse needs, and lambda / epsilon = n. Its arrays are float64:
-        use it under ``jax.enable_x64(True)``.
+        The Mahalanobis penalty under `stacked_covariance`, with lambda / epsilon = n. Negative
+        eigenvalues are set to zero, and the ridge that an inverse needs is added. The arrays are
+        float64: use them under ``jax.enable_x64(True)``.
 
     Raises
     ------
@@ -157,22 +156,22 @@ def _penalty(
 def stacked_covariance(
     cells: Cells, ratios: LinearRatio, pilots: Pilot, *, by_episode: bool = False
 ) -> Float[Array, "NR NR"]:
-    """Sigma of all residuals at the pilots' frozen ratios, the small-sample rule included.
+    """Sigma of all residuals at the frozen first estimates, with the small-sample rule.
 
     Parameters
     ----------
     cells, ratios, pilots
-        The log; the ratios and pilots of all N candidates, stacked along a leading axis.
+        The log; the ratios and first estimates of all N candidates, stacked along a leading axis.
     by_episode
         Whether episodes are the independent unit; needs cells that are kept apart by episode.
 
     Notes
     -----
-    The diagonal blocks are the pilots' own Sigma. The small-sample rule adds to the noise of each
-    value and to what two values share of it, so that equal candidates correlate at 1. It widens
-    every value, yet it can narrow a difference of two; where rewards follow from the successors
-    alone, Sigma then has a direction below zero (on FrozenLake of 20 episodes at -4e-8, by episode
-    at -4e-3, where the diagonal is one).
+    The diagonal blocks are the Sigma of each candidate alone. The small-sample rule adds to the
+    variance of each value and to the covariance of two, so that equal candidates correlate at 1. It
+    widens every value, but it can narrow a difference of two values. Where rewards follow from the
+    successors alone, Sigma then has a negative eigenvalue (on FrozenLake with 20 episodes -4e-8, by
+    episode -4e-3, with a unit diagonal).
     """
     moments = ratios.moments
     n_policies, _, n_rows = moments.design.shape
@@ -180,7 +179,7 @@ def stacked_covariance(
     covariance = cross_covariance(
         cells, moments, pilots.ratio, pilots.start_weight, by_episode=by_episode
     )
-    # Only under the rule are the degrees of freedom finite.
+    # The degrees of freedom are finite only under the rule.
     on = jnp.isfinite(pilots.degrees_of_freedom)
     hidden = small_sample_covariance(cells, pilots.by_pair, pilots.error, pilots.unit)
     hidden = jnp.where(on[:, None] & on, hidden, 0.0)
@@ -189,10 +188,10 @@ def stacked_covariance(
 
 
 def _without_negative(covariance: Float[Array, "NR NR"]) -> Float[Array, "NR NR"]:
-    """The covariance without the directions in which the small-sample rule left it below zero.
+    """The covariance with the negative eigenvalues of the small-sample rule set to zero.
 
-    Where rewards follow from the successors alone no noise is left in a value's row beside the
-    others', and the rule, which narrows some differences of values, goes below it there.
+    Where rewards follow from the successors alone, a value's row has no noise beyond that of the
+    other rows. The rule narrows some differences of values, and makes them negative there.
     """
     scale = jnp.sqrt(jnp.diagonal(covariance))
     safe = jnp.where(scale > 0.0, scale, 1.0)
@@ -207,33 +206,33 @@ def _by_episode(problem: Problem) -> bool:
 
 
 def _check(problem: Problem) -> tuple[LinearRatio, penalties.Mahalanobis]:
-    """The problem's ratio and penalty; refuse what the stacked Gaussian is not the posterior of."""
+    """The problem's ratio and penalty; refuse problems without this closed form."""
     if not isinstance(problem.ratio, LinearRatio):
-        raise SettingsError("model: the one model of all candidates needs 'linear'.")
+        raise SettingsError("model: expected 'linear' for the one model of all candidates.")
     if problem.cells.basis is not None:
-        raise SettingsError("features: the one model of all candidates needs one-hot ones.")
+        raise SettingsError("features: expected one_hot() for the one model of all candidates.")
     if problem.rewards is not None or problem.constraint.auxiliary is not None:
         raise SettingsError(
-            "the one model of all candidates is about the plain mean, with the normalization as "
-            "one of the rows; prepare the problem without statistic and normalization."
+            "statistic, normalization: expected neither for the one model of all candidates. "
+            "Prepare the problem without them."
         )
     penalty = problem.constraint.penalty
     if not isinstance(penalty, penalties.Mahalanobis):
         raise SettingsError(
-            f"penalty: the one model of all candidates needs 'mahalanobis', found "
+            f"penalty: expected 'mahalanobis' for the one model of all candidates, found "
             f"{type(penalty).__name__.lower()!r}."
         )
     if not np.all(np.asarray(penalty.rows)[:, -1] > 0.0):
         raise SettingsError(
-            "value_constraint: the one model of all candidates needs the value constraint; "
-            "prepare the problem with value_constraint=True."
+            "value_constraint: expected True for the one model of all candidates, found False. "
+            "Prepare the problem with value_constraint=True."
         )
     n = float(problem.cells.n_transitions)
     price = np.asarray(problem.constraint.price)
     off = np.abs(price / n - 1.0) > _PRICE_TOLERANCE
     if np.any(off):
         raise SettingsError(
-            f"lam: the one model of all candidates is priced at lambda / epsilon = n = {n:g}, "
-            f"found {price[off][0]:g}; leave lam out."
+            f"lam: expected lambda / epsilon = n = {n:g} for the one model of all candidates, "
+            f"found {price[off][0]:g}. Leave lam out."
         )
     return problem.ratio, penalty

@@ -1,9 +1,9 @@
-"""The pilot: a first ratio, at which the residual's covariance is evaluated and then frozen.
+"""The first estimate, or pilot: the ratio at which Sigma is evaluated and then frozen.
 
 Sigma depends on the ratio that is being inferred. As in two-step generalized method of moments, a
-first estimate with Sigma at the logs' own ratio (one everywhere) gives the ratio at which Sigma is
-evaluated once and for all; the same estimate gives the temporal-difference errors from which the
-small-sample rule and the joint belief are made.
+first estimate is made with Sigma at the logging policy's ratio, one everywhere. Sigma is then
+evaluated once at that estimate. The same estimate gives the temporal-difference errors for the
+small-sample rule and the joint belief.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from bayesdice_ppl.moments import VALUE_ROW, Cells, Moments, MomentSettings
 
 
 class Pilot(NamedTuple):
-    """What the pilot knows of one policy.
+    """The first estimate for one policy, and Sigma.
 
     Attributes
     ----------
     by_pair, value
-        The pilot's estimate of the ratio of each pair, shape (P,), and of the value, scalar.
+        First estimate of the ratio of each pair, shape (P,), and of the value, scalar.
     covariance
-        Sigma at the pilot's ratio, frozen, small-sample term included, shape (R, R).
+        Sigma at that ratio, frozen, with the small-sample term, shape (R, R).
     ratio
         The ratio of each cell, shape (C,).
     error
@@ -40,8 +40,8 @@ class Pilot(NamedTuple):
     start_weight
         Mass that enters by the initial states per step, c0, scalar.
     degrees_of_freedom
-        Of the Student t from which values are drawn: by the small-sample rule, m - 1 for other
-        features with episodes as the unit, else infinite.
+        Degrees of freedom of the Student t from which values are drawn. By the small-sample rule;
+        m - 1 for other features with episodes as the unit; else infinite.
     unit
         The pair that each pair's visits are counted with, shape (P,); see `Moments`.
     """
@@ -75,19 +75,19 @@ def run_pilot(
     by_episode
         Whether episodes are the independent unit, rather than transitions.
     small_sample
-        Add to Sigma what the spread of rewards and successors within a pair does not show when
-        the pair was logged a few times, and give the values a Student t. For one-hot features.
+        Whether to add the variance that rarely logged pairs hide to Sigma, and give the values a
+        Student t. For one-hot features.
     """
     moments, n = ratio.moments, cells.n_transitions
     clustered = by_episode and settings.tabular
-    # The logs' own ratio: one everywhere, or on the pairs that the policy visits.
+    # The logging policy's ratio: one everywhere, or on the pairs that the policy visits.
     n_cells = cells.pair.shape[0]
     one = moments.active[cells.pair] if settings.tabular else jnp.ones(n_cells)
     first = residual_covariance(cells, moments, one, settings, by_episode=clustered)
     estimate = ratio.estimate(first / n)
     by_cell, slope = estimate.by_pair[cells.pair], estimate.slope
     covariance = residual_covariance(cells, moments, by_cell, settings, by_episode=clustered)
-    # Seen along the slope a row of the design is a temporal-difference error.
+    # A row of the design times the slope is a temporal-difference error.
     error = moments.design @ slope
     df = jnp.asarray(jnp.inf, by_cell.dtype)
     if by_episode and not settings.tabular:
@@ -119,12 +119,12 @@ def episode_surplus(
     covariance: Float[Array, "R R"],
     settings: MomentSettings,
 ) -> Float[Array, ""]:
-    """What episodes as the unit add to the value's entry of a Sigma made from transitions.
+    """The variance that episodes as the unit add to the value's entry of Sigma by transition.
 
     Parameters
     ----------
     cells, moments, settings
-        The log, kept apart by episode, what it says of one policy, and how it was read.
+        The log, kept apart by episode, the moments of one policy, and how the log was read.
     ratio
         The ratio of each cell, shape (C,), at which Sigma is evaluated.
     slope
@@ -140,9 +140,9 @@ def episode_surplus(
     Notes
     -----
     Sigma from m episodes has rank m - 1 at most. With hundreds of features most directions would
-    then look exact, and the gain would put its trust in them: on CartPole (50 episodes, 200
-    features) beliefs came out four times too narrow. The metric is therefore made from
-    transitions, and only the variance in the value's own direction, one number, from episodes.
+    then look exact, and the gain would trust them: on CartPole (50 episodes, 200 features) beliefs
+    came out four times too narrow. The metric is therefore made from transitions. Only one number
+    comes from episodes: the variance in the value's own direction.
     """
     whole = residual_covariance(cells, moments, ratio, settings, by_episode=True)
     return jnp.maximum(0.0, slope @ (whole - covariance) @ slope)

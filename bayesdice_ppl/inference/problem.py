@@ -1,7 +1,6 @@
-"""From counts and candidates to the problem that an engine solves, compiled once for all of them.
+"""From counts and candidates to the problem that an engine solves, compiled once for all.
 
-Candidates differ in their numbers and not in their shapes, so every stage is one `jax.vmap` over
-them.
+Candidates have the same shapes, so every stage is one `jax.vmap` over them.
 """
 
 from __future__ import annotations
@@ -44,8 +43,8 @@ from bayesdice_ppl.moments import (
     with_rewards,
 )
 
-# For what runs once and spends its time in LAPACK: optimizing the code around it takes longer
-# than it saves.
+# These functions run once and spend their time in LAPACK. Optimizing the code around it takes
+# longer than it saves.
 _QUICK = {"xla_backend_optimization_level": 0}
 
 
@@ -65,7 +64,7 @@ class FitForm(NamedTuple):
     by_episode
         Whether episodes are the independent unit, rather than transitions.
     small_sample
-        Whether pairs that were logged a few times widen the belief.
+        Whether rarely logged pairs widen the belief.
     """
 
     moments: MomentSettings
@@ -79,7 +78,7 @@ class FitForm(NamedTuple):
     def affine_multipliers(self) -> bool:
         """Whether the best multipliers are affine in the latent numbers, as the guide's are.
 
-        They are where the ratio is linear, f is a square, and the loss is paid for as it is.
+        They are if the ratio is linear, the penalty is quadratic, and the surrogate is Markov's.
         """
         return self.model.linear and self.constraint.closed_form_missing() is None
 
@@ -92,13 +91,13 @@ class Problem(NamedTuple):
     cells
         The log (shared).
     ratio, constraint, coordinates
-        What the model and the guide take.
+        The arguments of the model and the guide.
     pilots
-        The pilots, Sigma among them.
+        The first estimates, with Sigma.
     prices
         lambda, epsilon and xi of each candidate.
     rewards
-        What each entry counts instead of the log's own rewards, or None.
+        Each entry's transformed rewards, or None for the log's own.
     """
 
     cells: Cells
@@ -120,7 +119,7 @@ class Problem(NamedTuple):
         return self.pilots.slope.shape[-1]
 
     def of(self, j: int) -> tuple[Ratio, ChanceConstraint, Coordinates]:
-        """The arguments of the guide (and, but for the last, of the model) for candidate j."""
+        """The arguments of the guide for candidate j; the first two are those of the model."""
         return jax.tree.map(lambda x: x[j], (self.ratio, self.constraint, self.coordinates))
 
 
@@ -132,21 +131,21 @@ def prepare(
     *,
     guided: bool = True,
 ) -> Problem:
-    """Moments, pilot, chance constraint and coordinates of every candidate.
+    """Moments, first estimate, chance constraint and coordinates of every candidate.
 
     Parameters
     ----------
     cells
         The log.
     candidates
-        The candidates; with ``rewards`` one for each of its J entries.
+        The candidates; with ``rewards``, one for each of its J entries.
     form
         What is fitted.
     rewards
-        What each entry counts instead of the log's own rewards.
+        Each entry's transformed rewards, or None for the log's own.
     guided
-        Whether an engine will move in coordinates. For many pairs they cost as much as a closed
-        form, and are left out where they are not needed.
+        Whether the engine moves in coordinates. For many pairs they cost as much as a closed form,
+        so they are made only if needed.
     """
     chosen = form.constraint
     sums = None if rewards is None else rewards._replace(by_row=None, cell=None)
@@ -196,7 +195,7 @@ def prepare(
 
 
 def _own_rows(n_rows: int, chosen: Constraint) -> Int[np.ndarray, " r"]:
-    """Rows of the residual that the main constraint is about."""
+    """Rows of the residual in the main constraint."""
     rows = np.arange(n_rows)
     left_out = []
     if not chosen.value_constraint:
@@ -266,7 +265,7 @@ def _constraints(
         if auxiliary is not None:
             alone = rows - others
             own = invertible(pilot.covariance, alone, mean_square)
-            # A penalty of one number: the square in its own units, or as it is.
+            # The residual is one number here, so any other penalty becomes Mahalanobis.
             choice = penalty if penalty.quadratic else penalties.mahalanobis()
             own_price, own_epsilon = jnp.asarray(auxiliary)
             constraint = constraint._replace(
@@ -284,12 +283,12 @@ def _constraints(
 def joined_metric(
     metric: Float[Array, "R R"], own: Float[Array, "R R"], share: Float[Array, ""]
 ) -> Float[Array, "R R"]:
-    """One metric for both constraints: the normalization uncorrelated, at a price of its own.
+    """One metric for both constraints; the normalization is uncorrelated, at its own price.
 
     Parameters
     ----------
     metric, own
-        Of all rows, and of the normalization's (its diagonal entry is read).
+        Metric of all rows, and that of the normalization (only its diagonal entry is read).
     share
         Price of the main constraint over that of the normalization.
     """

@@ -1,7 +1,7 @@
-"""The price at which the chance constraint holds: lambda searched, and not given.
+"""Search for the least lambda at which the chance constraint holds.
 
-P_q(ell <= epsilon) rises with lambda, from the prior's to that of the ratio of least loss. The
-search bisects log lambda for all candidates at once, each with its own bracket.
+P_q(ell <= epsilon) rises with lambda, from its value under the prior to that at the ratio of least
+loss. The search bisects log lambda for all candidates at once, each with its own bracket.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from bayesdice_ppl.moments import Candidates
 STEPS = 14
 """Halvings of the bracket: to a factor of 1.001 in lambda, far below Monte Carlo error."""
 BRACKET = (1e-3, 1e4)
-"""Between these multiples of the default lambda the search looks."""
+"""The search looks between these multiples of the default lambda."""
 
 
 def search_price(
@@ -39,23 +39,23 @@ def search_price(
     problem
         From `prepare`, at the default lambda.
     candidates, names
-        The candidates on the logged pairs, and what they are called.
+        The candidates on the logged pairs, and their names.
     keys
-        Of the fits and of the draws, the same at each step, so that the probability rises
-        smoothly; those of the final fit, so that what was found holds in its draws. Where q is a
-        Gaussian and the loss quadratic, nothing is drawn.
+        Keys of the fits and of the draws, the same at each step, so that the probability rises
+        smoothly. They are also those of the final fit, so that the result holds in its draws. If q
+        is Gaussian and the loss quadratic, nothing is drawn.
     form, engine, drawing
-        What is fitted, by what, and how it is drawn.
+        What is fitted, by which engine, and how it is drawn.
 
     Returns
     -------
     Problem
-        With the prices that were found.
+        The problem at the prices that were found.
 
     Raises
     ------
     SettingsError
-        No lambda does: even the best ratio misses epsilon too often.
+        No lambda is enough: even the best ratio misses epsilon too often.
     """
     start = np.array([price.lam for price in problem.prices])
     epsilon = np.array([price.epsilon for price in problem.prices])

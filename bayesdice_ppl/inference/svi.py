@@ -1,9 +1,9 @@
 """Stochastic variational inference on the NumPyro program, all candidates in one compiled call.
 
 This engine finds the posterior by optimizing the ELBO of the public model and guide. It starts far
-off, in coordinates made from the frozen Sigma's scales and nearly exact constraints, and continues
-in windows, each in the coordinates that the guide itself has learned, as a sampler adapts its
-metric. The residual's correlations, which decide the posterior's shape, are left for it to find.
+off, in coordinates made from the scales of the frozen Sigma and its nearly exact constraints. It
+continues in windows, each in the coordinates that the guide has learned so far, as a sampler adapts
+its metric. The correlations of the residual, which decide the posterior's shape, are not given.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from bayesdice_ppl.models.program import with_implied_value
 _WIDE = 20.0
 _STEPS, _STEPS_PER_LATENT = 500, 4
 GUIDE_FEATURES = 512
-"""Past as many rows of the residual, multipliers are not fitted unless that is asked for."""
+"""Rows of the residual past which multipliers are fitted only with inner='guide'."""
 
 
 @final
@@ -35,18 +35,18 @@ class Svi(NamedTuple):
     Attributes
     ----------
     windows
-        How often to start again in the coordinates that were learned so far, as a sampler adapts
-        its metric.
+        Number of windows; each starts in the coordinates learned so far.
     steps
         Adam steps in each window; the rate falls to zero along a cosine. None: 500, or 4 for each
-        latent number where that is more.
+        latent number if that is more.
     learning_rate
-        Its first value, in the guide's coordinates; for the guide's matrices it is smaller by 20
-        over their number of columns.
+        First learning rate, in the guide's coordinates. For the guide's matrices it is multiplied
+        by 20 over their number of columns, if that is below 1.
     particles
         Draws per step.
     start_offset, start_scale
-        Where the guide starts in its first coordinates: far off, so that the answer is found.
+        Mean and scale of the guide in its first coordinates: far off, so that SVI has to find the
+        posterior.
     """
 
     windows: int = 5
@@ -86,7 +86,7 @@ class Svi(NamedTuple):
 
 
 class SviResult(NamedTuple):
-    """What SVI found for one policy.
+    """The result of SVI for one policy.
 
     Attributes
     ----------
@@ -96,7 +96,7 @@ class SviResult(NamedTuple):
         The ELBO's estimate at each step of all windows, shape (steps,).
     drift
         How far the value's mean (in its sds) and sd (relative) moved in the last window, shape
-        (2,): not small means not converged.
+        (2,). If it is not small, SVI has not converged.
     level
         The surrogate's level, scalar.
     """
@@ -139,7 +139,7 @@ def run_svi(
     n_latent = coordinates.center.shape[0]
     steps = settings.steps or max(_STEPS, _STEPS_PER_LATENT * n_latent)
     # Adam moves every entry of a matrix at its rate, so a step's length grows with the number of
-    # columns; without this the game with the multipliers diverges in a hundred dimensions.
+    # columns. With a constant rate the multipliers diverge in a hundred dimensions.
     shrink = min(1.0, _WIDE / n_latent)
     rates = dict.fromkeys(("loc", "beta_level"), settings.learning_rate)
     rates |= dict.fromkeys(("scale_tril", "beta_slope"), settings.learning_rate * shrink)
@@ -172,12 +172,12 @@ def run_svi(
 
         state, elbo = jax.lax.scan(step, svi.init(key, *problem), None, length=steps)
         found = svi.get_params(state)
-        # What was found becomes the coordinates of the next window.
+        # The result gives the coordinates of the next window.
         center = coordinates.center + coordinates.factor @ found["loc"]
         learned = Coordinates(center, coordinates.factor @ found["scale_tril"])
         return (learned, found.get("level", level)), (learned, elbo)
 
-    # Far off, the other surrogates hardly slope; Markov's leads the way to where they do.
+    # Far from the posterior the other surrogates are nearly flat. Markov's leads near it first.
     leading = 0 if surrogate.linear else settings.windows
     n_windows = leading + settings.windows
     keys = jax.random.split(rng_key, n_windows)

@@ -60,8 +60,9 @@ def code_states(
     LogsError
         Next states of another kind or length, or one that contradicts the next row.
     """
-    code = _code_labels if isinstance(state, pl.Series) else _code_vectors
-    return code(table, state, order, adjacent)
+    if isinstance(state, pl.Series):
+        return _code_labels(table, state, order, adjacent)
+    return _code_vectors(table, state, order, adjacent)
 
 
 def _code_labels(

@@ -1,4 +1,4 @@
-"""Logs x policy x features -> moments: all that the constraint needs to know of the data."""
+"""Logs x policy x features -> moments: all that the constraint needs of the data."""
 
 from bayesdice_ppl.moments.candidates import Candidates, state_features
 from bayesdice_ppl.moments.cells import (

@@ -1,4 +1,4 @@
-"""The candidates on what was logged: what each would do at the logged pairs and in each state."""
+"""The candidates on the log: their probabilities of the logged pairs, and in each state."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from bayesdice_ppl.moments.moments import StateFeatures, one_hot_features
 
 
 class Candidates(NamedTuple):
-    """The N candidates on what was logged, stacked.
+    """The N candidates on the log, stacked.
 
     Attributes
     ----------
     target
-        With one-hot features the renormalized policies, probability of each pair, shape (N, P).
+        With one-hot features the renormalized policies: probability of each pair, shape (N, P).
     active
         1 for the weights in use, shape (N, K); see `StateFeatures`.
     kept
         Probability on logged actions in each state, shape (N, S).
     at_state
-        With features other than one-hot those of each state, shape (N, S, d).
+        With other features the expected features of each state, shape (N, S, d).
     estimated
-        Which of them are the log's own frequencies and err with it, shape (N,); None: none is.
+        Which candidates are frequencies of the log and share its errors, shape (N,). None: none.
     """
 
     target: Float[Any, "N P"] | None
@@ -38,12 +38,12 @@ class Candidates(NamedTuple):
     def copies(
         self, rewards: TransformedRewards | None = None
     ) -> tuple[Int[np.ndarray, " M"], Int[np.ndarray, " N"]]:
-        """The first of each of M distinct candidates, and which of them each candidate is.
+        """The first of each of M distinct candidates, and which of the M each candidate is.
 
         Parameters
         ----------
         rewards
-            What each counts; candidates that count differently are no copies.
+            Each candidate's transformed rewards; copies have equal ones.
         """
         table = self.target if self.at_state is None else self.at_state
         rows = [np.ascontiguousarray(row).tobytes() for row in np.asarray(table)]

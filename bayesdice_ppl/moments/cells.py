@@ -1,8 +1,8 @@
-"""The log as counts: transitions that agree in pair, successor and termination, taken together.
+"""The log as counts of transitions with the same pair, successor and termination.
 
-Such transitions differ in their reward alone, so they are counted in cells with the first two
-moments of the reward. Nothing that the constraint needs is lost, and a fit costs the same for a
-thousand transitions as for a million.
+Such transitions differ only in their reward. They are counted in one cell, with the first two
+moments of the reward. The constraint needs no more, and a fit costs the same for a thousand
+transitions as for a million.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from bayesdice_ppl.moments.pairs import LoggedPairs
 
 
 class Cells(NamedTuple):
-    """The log, policy-free: transitions counted by pair, successor and termination.
+    """The log without any policy: transitions counted by pair, successor and termination.
 
     The arrays are NumPy's on the host and JAX's inside a compiled function.
 
@@ -31,11 +31,11 @@ class Cells(NamedTuple):
     count, reward_sum, reward_square_sum
         Number of transitions, and the sums of sigma(r) and of its square, shape (C,).
     episode
-        Episode of each cell, shape (C,), when cells are kept apart by episode, else zeros.
+        Episode of each cell, shape (C,), if cells are kept apart by episode, else zeros.
     pair_state, pair_action
         Codes of each pair, shape (P,).
     initial_state, initial_weight
-        States in which episodes start and their share of the episodes, shape (E,). When cells are
+        States in which episodes start and their share of the episodes, shape (E,). If cells are
         kept apart by episode, entry e belongs to episode e.
     n_transitions, n_episodes
         n and m, scalars.
@@ -128,13 +128,13 @@ def count_cells(
 
 
 def pad_cells(cells: Cells) -> Cells:
-    """Add cells without transitions, so that logs of one world have few different shapes.
+    """Add empty cells, so that logs of one world have few different shapes.
 
-    Compiled functions then serve the next log too. An empty cell ends its episode, so that it leads
-    nowhere, and counts for nothing.
+    Compiled functions then serve the next log too. An empty cell has a count of 0 and terminates,
+    so that it has no successor.
     """
     n_cells = len(cells.count)
-    # A quarter more at most.
+    # At most a quarter more cells.
     step = max(2 ** (n_cells.bit_length() - 3), 1)
     extra = -n_cells % step
     if not extra:
@@ -155,7 +155,7 @@ def pad_cells(cells: Cells) -> Cells:
 
 
 class TransformedRewards(NamedTuple):
-    """Rewards that each of J entries counts instead of the log's own.
+    """Transformed rewards of each of J entries, in place of the log's own.
 
     Attributes
     ----------
@@ -201,7 +201,7 @@ def transformed_rewards(
 
 
 def with_rewards(cells: Cells, rewards: TransformedRewards | None) -> Cells:
-    """The log with the rewards of one entry, whose fields have lost their first axis."""
+    """The log with the rewards of one entry, whose fields lack the first axis."""
     if rewards is None:
         return cells
     return cells._replace(

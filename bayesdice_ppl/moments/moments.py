@@ -1,8 +1,8 @@
-"""From logs and a policy to moments: all that the constraint needs to know of the data.
+"""From logs and a policy to moments: all that the constraint needs of the data.
 
-`Moments` hold the residual of the stationarity, normalization and value constraints as an affine
-function of the ratio at the logged pairs and of the value, together with the rows it is a mean of.
-Models and inference see a log through them only.
+`Moments` hold the residual of the stationarity, normalization and value constraints. It is an
+affine function of the ratio at the logged pairs and of the value. They also hold the rows of which
+it is the mean. Models and inference see a log only through them.
 """
 
 from __future__ import annotations
@@ -16,45 +16,45 @@ from jaxtyping import Array, Bool, Float, Int
 from bayesdice_ppl.moments.cells import Cells, reward_moments
 
 VALUE_ROW = -1
-"""Where the value constraint stands among the rows of the residual."""
+"""Row of the value constraint in the residual."""
 NORMALIZATION_ROW = -2
-"""Where the normalization stands among the rows, if it has one of its own."""
+"""Row of the normalization, if it has one of its own."""
 NEARLY_ONE = 0.9999
 """Discount past which the normalization gets a row of its own."""
 ROUNDING = 1e-12
-"""Share of a feature's size below which its residual is nothing but rounding."""
+"""Share of a feature's size below which its residual is only rounding."""
 
 
 class Moments(NamedTuple):
     """Residual of the constraints for one policy, affine in the ratio and the value.
 
-    The R rows are the stationarity constraint (one per test feature), the normalization (with
-    one-hot features from gamma = 0.9999 only: below, where no mass is lost, it is a sum of the
-    others), and the value constraint: residual = by_ratio @ ratio + offset, less the value in the
-    last row. A leading axis over policies or trials may stand before every field.
+    The residual is by_ratio @ ratio + offset, less the value in the last row. Its R rows are the
+    stationarity constraint (one per test feature), the normalization, and the value constraint.
+    With one-hot features the normalization has a row only past gamma = 0.9999; below it is a sum of
+    the other rows. Every field may have a leading axis over policies or trials.
 
     Attributes
     ----------
     by_ratio
         How the ratio of each logged pair moves the residual, shape (R, P). None inside a
-        `bayesdice_ppl.inference.Problem`, where the form of the ratio holds what it needs of it.
+        `bayesdice_ppl.inference.Problem`, where the ratio keeps what it needs.
     offset
         Residual at a ratio and a value of 0, shape (R,).
     design
-        The row D~ of each cell without its reward, shape (C, R), whose spread is the noise of the
-        residual; the reward of a transition adds to the last column. Of a policy that is estimated
-        from the same log it holds the noise of the estimate too (see `build_moments`).
+        The row D~ of each cell without its reward, shape (C, R). Its spread is the noise of the
+        residual. The reward of a transition adds to the last column. For a policy that is
+        estimated from the same log it includes the noise of the estimate (see `build_moments`).
     initial
-        phi(s0, pi) on the R rows, zero past the stationarity ones, shape (E, R).
+        phi(s0, pi) on the R rows, zero past the stationarity rows, shape (E, R).
     active
-        1 for the features in use, shape (K,); with one-hot features those of the pairs that the
-        policy visits, and the ratio of the others is 0.
+        1 for the features in use, shape (K,). With one-hot features these are the pairs that the
+        policy visits; the ratio of the others is 0.
     reward_mean, reward_scale
-        Mean of the logged reward, and its standard deviation as far as it sets a scale; scalars.
+        Mean of the logged reward, and the scale of the value's prior; scalars.
     unit
-        Where some policy is estimated from the log: the pair that each pair's visits are counted
-        with, shape (P,), the first of its state for that policy and itself for all others. Else
-        None: every pair is counted by itself.
+        The pair that each pair's visits are counted with, shape (P,), if some policy is estimated
+        from the log: the first pair of the state for that policy, itself for all others. None:
+        every pair is counted by itself.
     """
 
     by_ratio: Float[Array, "R P"] | None
@@ -73,7 +73,7 @@ class Moments(NamedTuple):
 
 
 class MomentSettings(NamedTuple):
-    """What the moments depend on beside data and policy (hashable, fixed at compilation).
+    """What the moments depend on besides data and policy (hashable, fixed at compilation).
 
     Attributes
     ----------
@@ -82,11 +82,11 @@ class MomentSettings(NamedTuple):
     restart
         True: a termination is followed by a fresh start; False: by sigma(0) for ever.
     centered
-        Count rewards from their mean in the value's row, by subtracting the normalization that
-        many times. A Mahalanobis penalty does not see the difference, rounding does; and mass of
-        which the log has nothing then counts as the mean reward instead of as 0.
+        Measure rewards from their mean in the value's row, by subtracting the normalization times
+        that mean. This reduces rounding, and leaves a Mahalanobis penalty unchanged. Mass that the
+        log does not cover then counts as the mean reward instead of as 0.
     tabular
-        Whether features are one-hot over the logged pairs, of which the normalization is a sum.
+        Whether features are one-hot over the logged pairs.
     own_normalization
         Whether the normalization is a chance constraint of its own.
     """
@@ -101,8 +101,8 @@ class MomentSettings(NamedTuple):
     def normalized(self) -> bool:
         """Whether the normalization has a row of its own.
 
-        At gamma = 1 the other rows do not imply it, and just below they do so only in digits that
-        rounding takes. Features other than one-hot may not sum to a constant at all.
+        At gamma = 1 the other rows do not imply it, and just below they imply it only in digits
+        that are lost to rounding. Features other than one-hot may not sum to a constant at all.
         """
         return self.gamma > NEARLY_ONE or not self.tabular or self.own_normalization
 
@@ -117,7 +117,7 @@ class StateFeatures(NamedTuple):
     active
         1 for the weights in use, shape (K,).
     estimated
-        Whether the policy is the log's own frequencies, scalar; None: no policy is.
+        Whether the policy is estimated by frequencies of the log, scalar. None: no policy is.
     """
 
     at_state: Float[Array, "S d"]
@@ -166,19 +166,18 @@ def build_moments(cells: Cells, features: StateFeatures, settings: MomentSetting
 
         D_i = gamma [(1 - term_i) phi(s'_i, pi) + restart term_i phi0bar] - phi(s_i, a_i)
 
-    (Yang et al., "Offline Policy Selection under Uncertainty", eq. 8, the expectation over pi
-    taken exactly for one-hot features). A pair that the policy does not visit has ratio 0 exactly;
-    its columns are zero.
+    (Yang et al., "Offline Policy Selection under Uncertainty", eq. 8; the expectation over pi is
+    exact for one-hot features). A pair that the policy does not visit has ratio 0 and zero columns.
 
-    A policy that is estimated by the log's own frequencies, pi_hat(a|s) = n_sa / n_s, errs with the
-    same transitions. By the delta method its error adds zeta_i (phi(s_i, a_i) - phi(s_i, pi_hat))
-    to each term of the residual, so that the spread of the sum is that of::
+    A policy that is estimated by frequencies, pi_hat(a|s) = n_sa / n_s, has errors from the same
+    transitions. By the delta method they add zeta_i (phi(s_i, a_i) - phi(s_i, pi_hat)) to each term
+    of the residual. The spread is then that of::
 
         D'_i = gamma [(1 - term_i) phi(s'_i, pi_hat) + restart term_i phi0bar] - phi(s_i, pi_hat)
 
-    The design then holds D'_i. The matrix stays the mean of D_i: the residual as a function of the
-    ratio is the same, and with a ratio that is equal for all actions of a state, as that of the
-    logging policy is, D and D' have the same weighted mean.
+    The design holds D'_i. The matrix stays the mean of D_i, so that the residual is the same
+    function of the ratio. The ratio of the logging policy is equal for all actions of a state; D
+    and D' then have the same weighted mean.
     """
     gamma = settings.gamma
     phi, active = features.at_state, features.active
@@ -196,8 +195,8 @@ def build_moments(cells: Cells, features: StateFeatures, settings: MomentSetting
     else:
         here = cells.pair_features[cells.pair]
         columns = [gamma * following - here]
-        # At gamma = 1 a constant says nothing; what rounding leaves of its row would be scaled up
-        # and bind.
+        # At gamma = 1 the row of a constant is zero but for rounding, which would be scaled up and
+        # bind.
         counted = (cells.count > 0.0)[:, None]
         size, left = (
             jnp.max(jnp.abs(values) * counted, axis=0)
@@ -208,14 +207,14 @@ def build_moments(cells: Cells, features: StateFeatures, settings: MomentSetting
         phi0bar = phi0bar * says
         phi0 = phi0 * says
     offset = [(1.0 - gamma) * phi0bar]
-    # The mass that a visit stands for includes what is absorbed after it.
+    # The mass of a visit includes the mass that is absorbed after it.
     mass = jnp.ones_like(ends)
     if not settings.restart:
         mass = mass + gamma / (1.0 - gamma) * ends
     if settings.normalized:
         columns.append(mass)
         offset.append(-jnp.ones(1, phi.dtype))
-    # Absorbed mass earns sigma(0) for ever, so a visit is worth sigma(r) - sigma(0) beside it.
+    # Absorbed mass earns sigma(0) for ever, so a visit adds sigma(r) - sigma(0).
     floor = jnp.zeros((), phi.dtype) if settings.restart else cells.absorbed_reward
     reward_mean, reward_sd = reward_moments(cells)
     base = reward_mean - floor if settings.centered else jnp.zeros((), phi.dtype)
@@ -231,11 +230,11 @@ def build_moments(cells: Cells, features: StateFeatures, settings: MomentSetting
     n_rows = design.shape[1]
     initial = jnp.zeros((phi0.shape[0], n_rows), phi.dtype).at[:, :n_features].set(phi0)
 
-    # Equal rewards leave no scale to set the prior by; their size, or one, stands in.
+    # Equal rewards give the prior no scale; their size, or 1, takes its place.
     size = jnp.where(reward_mean == 0.0, 1.0, jnp.abs(reward_mean))
     reward_scale = jnp.where(reward_sd > 0.0, reward_sd, size)
     if not settings.restart:
-        # The absorbed reward is one of the rewards, and may lie far from all that were logged.
+        # The absorbed reward may be far from all logged rewards.
         reward_scale = jnp.sqrt(reward_scale**2 + (reward_mean - floor) ** 2)
     unit = None
     if features.estimated is not None and cells.pair_features is None:
@@ -256,6 +255,6 @@ def build_moments(cells: Cells, features: StateFeatures, settings: MomentSetting
 
 
 def _units(cells: Cells, estimated: Bool[Array, ""]) -> Int[Array, " P"]:
-    """The pair that each pair's visits are counted with: of an estimated policy, by state."""
+    """The pair that each pair's visits are counted with: by state for an estimated policy."""
     same_state = cells.pair_state[:, None] == cells.pair_state
     return jnp.where(estimated, jnp.argmax(same_state, axis=1), jnp.arange(len(same_state)))

@@ -1,4 +1,4 @@
-"""How wide the prior is, of the ratio and of the value."""
+"""The widths of the priors of the ratio and of the value."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ class Prior:
     Attributes
     ----------
     ratio_sd
-        Of the ratio, around 1: of each pair's, or with features in the root mean square over the
-        logged pairs.
+        Prior sd of each pair's ratio, around 1; with features, its root mean square over the logged
+        pairs.
     value_sd
-        Of the value, in standard deviations of the logged reward (around the absorbed one, where
-        terminations absorb).
+        Prior sd of the value, in standard deviations of the logged reward. If terminations absorb,
+        these are taken around the absorbed reward.
 
     Raises
     ------

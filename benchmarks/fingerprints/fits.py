@@ -18,7 +18,7 @@ from benchmarks.fingerprints.worlds import world
 DRAWS = 400
 _BEFORE = (
     "observed_data/",
-    *("constant_data/influential", "constant_data/effective", "constant_data/moved_mass"),
+    *("constant_data/influential", "constant_data/effective_sample", "constant_data/moved_mass"),
     *("constant_data/lost_mass", "constant_data/negative_mass", "constant_data/pair_"),
     *("constant_data/prior_", "constant_data/coords/pair", "constant_data/pilot_ratio"),
 )

@@ -131,7 +131,9 @@ def test_unusable_settings_are_refused_by_name(options, named):
 
 
 def test_an_unknown_setting_is_refused_with_the_known_ones():
-    with pytest.raises(SettingsError, match="'lambda' is no setting; known are 'action_draws'"):
+    with pytest.raises(
+        SettingsError, match=r"settings: expected .*'action_draws', .* found 'lambda'"
+    ):
         flat_settings(gamma=0.9, **{"lambda": 3.0})
 
 

@@ -162,7 +162,7 @@ def test_reacher_logs_hold_the_drawn_actions_and_their_densities():
     assert np.any(same_game & np.any(clipped != logs.action_vector, axis=1))
     charged = -logs.reward - np.sum(clipped**2, axis=1)
     np.testing.assert_allclose(charged[same_game], distance[same_game], atol=1e-6)
-    with pytest.raises(LogsError, match="whole episodes, of which the log has 3"):
+    with pytest.raises(LogsError, match="at least 10 episodes in the log, found 3"):
         fit(logs, {"p": policy}, gamma=0.9, rng_key=KEY)
 
 
