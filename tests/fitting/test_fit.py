@@ -454,7 +454,7 @@ def test_rewards_that_never_vary_within_a_pair_are_not_recommended_on():
 @pytest.mark.parametrize("size", [1e200, 1e-200])
 def test_rewards_past_double_precision_are_refused(size):
     frame = pl.DataFrame({"state": [0] * 6, "action": [0, 1] * 3, "reward": [0.0, size] * 3})
-    with pytest.raises(LogsError, match=r"row 2, column 'reward'.*rescale"):
+    with pytest.raises(LogsError, match=r"row 2, column 'reward'.*Rescale"):
         bd.Logs.from_dataframe(frame)
 
 
