@@ -11,10 +11,17 @@ from bayesdice_ppl.models.coordinates import Coordinates, Start
 from bayesdice_ppl.models.gaussian import GaussianPosterior
 from bayesdice_ppl.models.gradients import StopScore, reverse_gradient
 from bayesdice_ppl.models.joint import joint_model, joint_posterior
-from bayesdice_ppl.models.linear import LinearModel, LinearRatio, linear
+from bayesdice_ppl.models.linear import LinearModel, LinearRatio, linear, through_link
 from bayesdice_ppl.models.links import LINKS, Link
 from bayesdice_ppl.models.program import guide, model
-from bayesdice_ppl.models.ratio import FirstEstimate, Ratio, RatioModel, less_value, value_prior
+from bayesdice_ppl.models.ratio import (
+    FirstEstimate,
+    LinearGaussianRatio,
+    Ratio,
+    RatioModel,
+    less_value,
+    value_prior,
+)
 
 __all__ = [
     "LINKS",
@@ -22,6 +29,7 @@ __all__ = [
     "Coordinates",
     "FirstEstimate",
     "GaussianPosterior",
+    "LinearGaussianRatio",
     "LinearModel",
     "LinearRatio",
     "Link",
@@ -37,5 +45,6 @@ __all__ = [
     "model",
     "model_choice",
     "reverse_gradient",
+    "through_link",
     "value_prior",
 ]

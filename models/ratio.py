@@ -71,24 +71,6 @@ class Ratio(Protocol):
         """The first estimate, given a first covariance of the residual."""
         ...
 
-    def posterior(
-        self, covariance: Float[Array, "R R"], price: Float[Array, ""], *, value_constraint: bool
-    ) -> GaussianPosterior:
-        """Closed form of the posterior of (latent numbers, value).
-
-        Called only if `RatioModel.linear` is true and the penalty is quadratic.
-
-        Parameters
-        ----------
-        covariance
-            The penalty's metric, shape (R, R).
-        price
-            lambda / epsilon.
-        value_constraint
-            False: the value is exactly the mean of ratio times reward.
-        """
-        ...
-
     def coordinates(
         self,
         noise: Float[Array, "R R"],
@@ -117,6 +99,28 @@ class Ratio(Protocol):
     @property
     def guide(self) -> Callable[..., None]:
         """The NumPyro guide, a method; `bayesdice_ppl.models.guide` serves any ratio."""
+        ...
+
+
+class LinearGaussianRatio(Ratio, Protocol):
+    """A ratio that is linear in Gaussian latent numbers, and so has a closed form."""
+
+    def posterior(
+        self, covariance: Float[Array, "R R"], price: Float[Array, ""], *, value_constraint: bool
+    ) -> GaussianPosterior:
+        """Closed form of the posterior of (latent numbers, value).
+
+        Called only if `RatioModel.linear` is true and the penalty is quadratic.
+
+        Parameters
+        ----------
+        covariance
+            The penalty's metric, shape (R, R).
+        price
+            lambda / epsilon.
+        value_constraint
+            False: the value is exactly the mean of ratio times reward.
+        """
         ...
 
 
@@ -166,4 +170,4 @@ def value_prior(moments: Moments, prior: Prior) -> dist.Normal:
 
 def less_value(residual: Float[Array, "*b R"], value: Float[Array, "*b"]) -> Float[Array, "*b R"]:
     """Residual of the constraints, from the residual at a value of zero."""
-    return residual.at[..., VALUE_ROW].add(-jnp.asarray(value))
+    return jnp.asarray(residual).at[..., VALUE_ROW].add(-jnp.asarray(value))

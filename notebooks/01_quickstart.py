@@ -14,8 +14,8 @@
 # # Quickstart: which of five policies should go live?
 #
 # We have logs of one policy, five candidates that were never run, and two slots. This notebook
-# goes the whole way: logs, belief, diagnostics, ranking. Because the world is simulated, it can
-# also look at the truth at the end, which real life does not offer.
+# shows every step: logs, belief, diagnostics, ranking. The world is simulated, so at the end we
+# can compare with the truth.
 
 # %%
 import arviz as az
@@ -31,7 +31,7 @@ import bayesdice_ppl as bd
 #
 # A log is a table with one row per step. Yours comes from a file
 # (`bd.read_logs("logs.parquet", columns={"action": "item_id"})`) or a dataframe
-# (`bd.Logs.from_dataframe(df)`); this one is 50 episodes of a slippery frozen lake.
+# (`bd.Logs.from_dataframe(df)`). This one has 50 episodes of a slippery frozen lake.
 
 # %%
 world = bd.simulation.make_world("frozenlake", alpha=0.5, candidates=(0.0, 0.25, 0.75, 0.9, 1.0))
@@ -44,8 +44,8 @@ logs.to_dataframe().head()
 # %% [markdown]
 # ## A belief
 #
-# `fit` runs the NumPyro program of `bayesdice_ppl.models` by stochastic variational inference, for
-# all candidates at once. The result is a plain ArviZ DataTree.
+# `fit` runs the NumPyro program of `bayesdice_ppl.models` by stochastic variational inference
+# (SVI), for all candidates at once. The result is a plain ArviZ DataTree.
 
 # %%
 belief = bd.fit(logs, world.candidates, gamma=0.99, rng_key=jax.random.key(2))
@@ -55,8 +55,8 @@ az.summary(belief, var_names=["value"], kind="stats", round_to=5)
 bd.plots.forest(belief)
 
 # %% [markdown]
-# Errors on the same logs move together: if the logs were lucky, they were lucky for everybody.
-# That is why the ranking below is far surer than the overlapping intervals suggest.
+# Errors on the same logs move together: if the logs were lucky, they were lucky for every
+# candidate. So the ranking below is far more certain than the overlapping intervals suggest.
 
 # %%
 draws = belief["posterior/value"].values[0]
@@ -78,7 +78,7 @@ choice = bd.select(belief, bd.scores.regret(k=2))
 choice
 
 # %% [markdown]
-# Another question, the same belief: no refitting.
+# Another score uses the same belief, without fitting again.
 
 # %%
 print(bd.select(belief, bd.scores.accuracy(k=3)).answer)
@@ -108,8 +108,8 @@ print(bd.select(belief, bd.scores.custom(worse_than_logged, depth=1)).answer)
 # %% [markdown]
 # ## The program itself
 #
-# The model is plain NumPyro over a candidate's ratio. Here NUTS, another engine, is run on it for
-# one candidate, and agrees with what SVI found.
+# The model is a plain NumPyro function of a candidate's ratio. Here we run NUTS on it for one
+# candidate. It agrees with SVI.
 
 # %%
 plain = bd.Constraint(small_sample=False)

@@ -17,6 +17,7 @@ from jaxtyping import PRNGKeyArray
 
 from bayesdice_ppl.baselines.interface import Baseline, Estimate, Query, check_needs
 from bayesdice_ppl.baselines.registry import METHODS, make
+from bayesdice_ppl.baselines.support import Answers, support_of, warn_of_support
 from bayesdice_ppl.checks import one_of
 from bayesdice_ppl.errors import BayesDiceError, LogsError, SettingsError
 from bayesdice_ppl.logs import Logs
@@ -31,30 +32,11 @@ ORDERS = ("value", "lower", "upper")
 
 @final
 @dataclass(frozen=True, eq=False)
-class Estimates:
+class Estimates(Answers):
     """What a method says of all candidates; `estimate_all` makes it.
 
-    Attributes
-    ----------
-    method
-        The baseline.
-    names
-        The N candidates, in the order given.
-    estimates
-        One `Estimate` each.
-    logs, policies, gamma, level, rng_key, on_termination
-        The query.
+    Its fields are those of `bayesdice_ppl.baselines.support.Answers`.
     """
-
-    method: Baseline
-    names: tuple[str, ...]
-    estimates: tuple[Estimate, ...]
-    logs: Logs
-    policies: Mapping[str, Policy | ContinuousPolicy]
-    gamma: float
-    level: float
-    rng_key: PRNGKeyArray | None
-    on_termination: str
 
     @property
     def table(self) -> pl.DataFrame:
@@ -122,7 +104,6 @@ class Estimates:
         SettingsError
             The method gives no draws.
         """
-        from bayesdice_ppl.baselines.support import support_of
         from bayesdice_ppl.belief import make_belief, origin
 
         if not self.has_draws:
@@ -147,8 +128,6 @@ class Estimates:
 
         For logs of vectors support is not measured: only the answers themselves are checked.
         """
-        from bayesdice_ppl.baselines.support import warn_of_support
-
         return tuple(f"{each['policy']}: {each['reason']}" for each in warn_of_support(self))
 
     def __repr__(self) -> str:

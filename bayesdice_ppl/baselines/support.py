@@ -6,10 +6,14 @@ episodes they rest on, and whether any policy could have such a value.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from jaxtyping import PRNGKeyArray
 
+from bayesdice_ppl.baselines.interface import Baseline, Estimate
 from bayesdice_ppl.belief import SupportWarning
 from bayesdice_ppl.fitting import FitSettings, prepare_fit
 from bayesdice_ppl.fitting.support import (
@@ -21,12 +25,38 @@ from bayesdice_ppl.fitting.support import (
     support_warnings,
 )
 from bayesdice_ppl.fitting.warnings import constant_reward, much_left_out
+from bayesdice_ppl.logs import Logs
+from bayesdice_ppl.policies import ContinuousPolicy, Policy
 
-if TYPE_CHECKING:
-    from bayesdice_ppl.baselines.estimates import Estimates
+
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """What a method says of all candidates.
+
+    Attributes
+    ----------
+    method
+        The baseline.
+    names
+        The N candidates, in the order given.
+    estimates
+        One `Estimate` each.
+    logs, policies, gamma, level, rng_key, on_termination
+        The question.
+    """
+
+    method: Baseline
+    names: tuple[str, ...]
+    estimates: tuple[Estimate, ...]
+    logs: Logs
+    policies: Mapping[str, Policy | ContinuousPolicy]
+    gamma: float
+    level: float
+    rng_key: PRNGKeyArray | None
+    on_termination: str
 
 
-def support_of(found: Estimates) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+def support_of(found: Answers) -> tuple[dict[str, Any], dict[str, Any]]:
     """Figures and attributes that say what the log holds of every candidate.
 
     Returns
@@ -47,7 +77,7 @@ def support_of(found: Estimates) -> tuple[dict[str, np.ndarray], dict[str, Any]]
     return figures, attrs
 
 
-def warn_of_support(found: Estimates) -> list[dict[str, Any]]:
+def warn_of_support(found: Answers) -> list[dict[str, Any]]:
     """Say what the log cannot tell of the candidates.
 
     Returns
@@ -59,7 +89,7 @@ def warn_of_support(found: Estimates) -> list[dict[str, Any]]:
     return warnings
 
 
-def impossible_values(found: Estimates) -> tuple[SupportWarning, ...]:
+def impossible_values(found: Answers) -> tuple[SupportWarning, ...]:
     """Warn of values outside the rewards' range, where no mean of rewards can lie.
 
     Notes
@@ -86,7 +116,7 @@ def impossible_values(found: Estimates) -> tuple[SupportWarning, ...]:
     return tuple(warnings)
 
 
-def few_episodes(found: Estimates) -> tuple[SupportWarning, ...]:
+def few_episodes(found: Answers) -> tuple[SupportWarning, ...]:
     """Warn where importance weights leave few episodes to an estimate.
 
     Notes
@@ -114,7 +144,7 @@ def few_episodes(found: Estimates) -> tuple[SupportWarning, ...]:
     )
 
 
-def _measured(found: Estimates) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+def _measured(found: Answers) -> tuple[dict[str, Any], dict[str, Any]]:
     settings = FitSettings(found.gamma, on_termination=found.on_termination)
     prepared = prepare_fit(found.logs, found.policies, settings)
     inputs, support = prepared.inputs, measure_support(prepared)

@@ -12,7 +12,8 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, final
 
 from bayesdice_ppl import checks
-from bayesdice_ppl.constraint import Constraint
+from bayesdice_ppl.constraint import Constraint, penalties
+from bayesdice_ppl.constraint.penalties import penalty_choice
 from bayesdice_ppl.errors import SettingsError
 from bayesdice_ppl.features import FeatureChoice, one_hot
 from bayesdice_ppl.inference import Drawing, Engine, FitForm, Nuts, Svi, engine_choice
@@ -54,11 +55,13 @@ class Numerics:
 
 PRESETS: dict[str, dict[str, Any]] = {
     "paper": {
-        "constraint": Constraint(penalty="squared", value_constraint=False, small_sample=False),
+        "penalty": penalties.squared(),
+        "value_constraint": False,
+        "small_sample": False,
         "joint": False,
     }
 }
-"""Choices that go together, by name."""
+"""Choices that go together, by name; each is a field of `Constraint` or of `FitSettings`."""
 
 
 @final
@@ -272,30 +275,48 @@ _GROUPS: dict[str, tuple[type[Any], dict[str, str]]] = {
 
 
 def with_preset(preset: str | None, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Fill in the choices of a preset.
+    """Fill a preset's choices in.
 
     Parameters
     ----------
     preset
         Its name, or None.
     given
-        Choices given beside it; None means that a choice was not given.
+        What was asked for beside it; None means that nothing was. What a `Constraint` leaves at
+        its default counts as not asked for.
 
     Raises
     ------
     SettingsError
-        There is no such preset, or it contradicts a choice that was given.
+        There is no such preset, or it contradicts what was asked for.
     """
     chosen = {name: value for name, value in given.items() if value is not None}
     if preset is None:
         return chosen
-    for name, value in PRESETS[checks.one_of("preset", preset, PRESETS)].items():
-        if chosen.setdefault(name, value) != value:
+    means, plain = _preset(preset), Constraint()
+    constraint = chosen.setdefault("constraint", plain)
+    own = {name: value for name, value in means.items() if hasattr(plain, name)}
+    asked = {name: getattr(constraint, name) for name in own}
+    changed = {name: value for name, value in asked.items() if value != getattr(plain, name)}
+    _refuse_contradiction(preset, {**chosen, **changed})
+    chosen["constraint"] = replace(constraint, **own)
+    others = {name: value for name, value in means.items() if name not in own}
+    return {**others, **chosen, "preset": preset}
+
+
+def _preset(name: str) -> dict[str, Any]:
+    return PRESETS[checks.one_of("preset", name, PRESETS)]
+
+
+def _refuse_contradiction(preset: str, given: Mapping[str, Any]) -> None:
+    """Refuse a choice that a preset makes otherwise."""
+    for name, value in _preset(preset).items():
+        found = given.get(name, value)
+        if found != value:
             raise SettingsError(
-                f"preset={preset!r} means {name}={value}, but {name}={chosen[name]} was "
-                "given; leave one of them out."
+                f"preset={preset!r} means {name}={value}, but {name}={found} was given. Leave one "
+                "of them out."
             )
-    return {**chosen, "preset": preset}
 
 
 def flat_settings(*, gamma: float, preset: str | None = None, **given: Any) -> FitSettings:
@@ -317,19 +338,23 @@ def flat_settings(*, gamma: float, preset: str | None = None, **given: Any) -> F
         A choice is unknown, out of range, or contradicts another.
     """
     chosen = {name: value for name, value in given.items() if value is not None}
-    known = {each.name for each in fields(FitSettings)}
-    for group, (_, names) in _GROUPS.items():
-        own = {names[name]: chosen.pop(name) for name in tuple(chosen) if name in names}
-        if own:
-            base = chosen.get(group, PRESETS.get(preset or "", {}).get(group, _GROUPS[group][0]()))
-            chosen[group] = replace(base, **own)
-        known |= set(names)
+    if preset is not None:
+        read = {"penalty": penalty_choice(chosen["penalty"])} if "penalty" in chosen else {}
+        _refuse_contradiction(preset, {**chosen, **read})
     if "link" in chosen:
         chosen["model"] = linear(chosen.pop("link"))
+    known = {each.name for each in fields(FitSettings)} | {"link"}
+    for group, (kind, names) in _GROUPS.items():
+        own = {names[name]: chosen.pop(name) for name in tuple(chosen) if name in names}
+        if own:
+            chosen[group] = replace(chosen.get(group, kind()), **own)
+        known |= set(names)
     unknown = sorted(set(chosen) - known)
     if unknown:
+        place = _moved(unknown[0])
         raise SettingsError(
-            f"settings: expected some of {checks.listed(sorted(known), 99)}, found {unknown[0]!r}."
+            f"{unknown[0]!r} is no setting; "
+            + (f"write {place}." if place else f"known are {checks.listed(sorted(known), 99)}.")
         )
     return FitSettings(gamma, **with_preset(preset, chosen))
 

@@ -167,10 +167,10 @@ def support_warnings(
             found.append(SupportWarning(name, reason, False))
         if negative > NEGATIVE_WARN:
             reason = (
-                f"has an estimated ratio of which {negative:.0%} of the mass is negative; a true "
-                "ratio is never negative. It acts outside of what was logged, or the features "
-                "cannot express how it acts. Its value may be off by far more than its belief is "
-                "wide. Use other features, or logs of a policy closer to it."
+                f"its estimated ratio is negative on {negative:.0%} of the mass; a true ratio "
+                "never is. It acts outside of what was logged, or the features cannot express how "
+                "it acts. Its value may be off by far more than the belief says. Use other "
+                "features, or logs of a policy closer to it."
             )
             found.append(SupportWarning(name, reason, negative > NEGATIVE_ABSTAIN))
     return tuple(found)

@@ -8,7 +8,7 @@ other engine. The model of the ratio works it out.
 from __future__ import annotations
 
 from functools import partial
-from typing import NamedTuple, final
+from typing import NamedTuple, cast, final
 
 import jax
 from jaxtyping import Array, PRNGKeyArray
@@ -17,7 +17,7 @@ from bayesdice_ppl.constraint import PenaltyChoice
 from bayesdice_ppl.errors import SettingsError
 from bayesdice_ppl.inference.engine import Solution, nothing_but
 from bayesdice_ppl.inference.problem import FitForm, Problem, joined_metric
-from bayesdice_ppl.models import GaussianPosterior, Ratio
+from bayesdice_ppl.models import GaussianPosterior, LinearGaussianRatio
 
 
 @final
@@ -59,7 +59,9 @@ def _solve(problem: Problem, penalty: PenaltyChoice, value_constraint: bool) -> 
         share = problem.constraint.price / own.price
         covariance = jax.vmap(joined_metric)(covariance, covariance, share)
 
-    def one(ratio: Ratio, metric: Array, price: Array) -> GaussianPosterior:
+    def one(ratio: LinearGaussianRatio, metric: Array, price: Array) -> GaussianPosterior:
         return ratio.posterior(metric, price, value_constraint=value_constraint)
 
-    return jax.vmap(one)(problem.ratio, covariance, problem.constraint.price)
+    return jax.vmap(one)(
+        cast("LinearGaussianRatio", problem.ratio), covariance, problem.constraint.price
+    )

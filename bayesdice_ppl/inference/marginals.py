@@ -64,7 +64,7 @@ def one_value(
     cells
         The log.
     candidate
-        One of `Candidates`, whose fields have lost their first axis.
+        One of `Candidates`; its fields lack the first axis.
     form
         What is fitted. A penalty without a closed form is replaced by Mahalanobis, the
         normalization is one of the rows, and the ratio is linear.

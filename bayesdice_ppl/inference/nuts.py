@@ -68,7 +68,8 @@ class Nuts(NamedTuple):
             )
         if form.constraint.inner == "guide":
             raise SettingsError(
-                "inference='nuts': the sampler has no guide, found inner='guide'. Use 'exact'."
+                "inference='nuts': the sampler has no guide, found inner='guide'. "
+                "Use inner='exact'."
             )
         checks.whole("nuts.chains", self.chains, 2)
         checks.whole("nuts.warmup", self.warmup)

@@ -61,7 +61,7 @@ class Candidates(NamedTuple):
 
 
 def state_features(cells: Cells, candidate: Candidates) -> StateFeatures:
-    """The features of one candidate, whose fields have lost their first axis."""
+    """The features of one candidate; its fields lack the first axis."""
     active = jnp.asarray(candidate.active)
     if candidate.at_state is None:
         n_states = candidate.kept.shape[0]

@@ -201,7 +201,7 @@ def transformed_rewards(
 
 
 def with_rewards(cells: Cells, rewards: TransformedRewards | None) -> Cells:
-    """The log with the rewards of one entry, whose fields lack the first axis."""
+    """The log with the rewards of one entry; its fields lack the first axis."""
     if rewards is None:
         return cells
     return cells._replace(

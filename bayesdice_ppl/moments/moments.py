@@ -1,8 +1,8 @@
 """From logs and a policy to moments: all that the constraint needs of the data.
 
 `Moments` hold the residual of the stationarity, normalization and value constraints. It is an
-affine function of the ratio at the logged pairs and of the value. They also hold the rows of which
-it is the mean. Models and inference see a log only through them.
+affine function of the ratio at the logged pairs and of the value. They also hold its rows; the
+residual is their mean. Models and inference see a log only through them.
 """
 
 from __future__ import annotations

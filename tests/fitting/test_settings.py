@@ -1,5 +1,7 @@
 """Settings: defaults, presets, and refusals that name the setting."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -57,6 +59,13 @@ def test_preset_agrees_with_what_it_means():
     assert flat_settings(gamma=0.9, preset="paper", joint=False) == flat_settings(
         gamma=0.9, preset="paper"
     )
+
+
+def test_preset_leaves_open_what_it_says_nothing_of():
+    paper = flat_settings(gamma=0.9, preset="paper").constraint
+    found = flat_settings(gamma=0.9, preset="paper", lam=2.0, epsilon=0.1, xi=0.9)
+    assert found.constraint == replace(paper, lam=2.0, epsilon=0.1, xi=0.9)
+    assert not found.joint
 
 
 @pytest.mark.parametrize(

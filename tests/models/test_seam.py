@@ -18,8 +18,16 @@ import pytest
 import bayesdice_ppl as bd
 from bayesdice_ppl.belief import BeliefView
 from bayesdice_ppl.errors import SettingsError
-from bayesdice_ppl.models import LinearRatio, Link, RatioModel, guide, linear, model, value_prior
-from bayesdice_ppl.models.linear import through_link
+from bayesdice_ppl.models import (
+    LinearRatio,
+    Link,
+    RatioModel,
+    guide,
+    linear,
+    model,
+    through_link,
+    value_prior,
+)
 from bayesdice_ppl.moments import Moments, Prior
 
 KEY = jax.random.key(7)
@@ -51,9 +59,6 @@ class TableRatio(eqx.Module):
 
     def estimate(self, noise):
         return self.rough.estimate(noise)
-
-    def posterior(self, covariance, price, *, value_constraint):
-        raise NotImplementedError
 
     def coordinates(self, noise, rows, *, value_constraint):
         found = self.rough.coordinates(noise, rows, value_constraint=value_constraint)
