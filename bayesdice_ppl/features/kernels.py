@@ -228,7 +228,7 @@ def _squared_distance(
 
 def _scales(name: str, length_scale: LengthScale) -> LengthScale:
     setting = f"{name}: length_scale"
-    if isinstance(length_scale, Iterable) and not isinstance(length_scale, str):
+    if isinstance(length_scale, Iterable):
         return tuple(positive(setting, one) for one in length_scale)
     return positive(setting, length_scale)
 
