@@ -33,7 +33,7 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
         What ``app.command()`` takes. It makes the dataclasses and calls ``command``.
     """
     hints = get_type_hints(command, include_extras=True)
-    groups: dict[str, type[Any]] = {
+    groups: dict[str, Any] = {
         name: kind for name, kind in hints.items() if dataclasses.is_dataclass(kind)
     }
     parameters: list[inspect.Parameter] = []
