@@ -172,9 +172,12 @@ def _log_sum(
     values: Float[np.ndarray, " k"], group: Int[np.ndarray, " k"], n_groups: int
 ) -> Float[np.ndarray, " G"]:
     """Log of the sum of exponentials in each group, minus infinity where there is none."""
-    total = np.full(n_groups, -np.inf)
-    np.logaddexp.at(total, group, values)
-    return total
+    largest = np.full(n_groups, -np.inf)
+    np.maximum.at(largest, group, values)
+    shift = np.where(np.isfinite(largest), largest, 0.0)
+    total = np.bincount(group, np.exp(values - shift[group]), minlength=n_groups)
+    with np.errstate(divide="ignore"):
+        return np.log(total) + shift
 
 
 def no_weight(name: str) -> LogsError:
