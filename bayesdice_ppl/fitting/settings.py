@@ -353,8 +353,8 @@ def flat_settings(*, gamma: float, preset: str | None = None, **given: Any) -> F
     if unknown:
         place = _moved(unknown[0])
         raise SettingsError(
-            f"{unknown[0]!r} is no setting; "
-            + (f"write {place}." if place else f"known are {checks.listed(sorted(known), 99)}.")
+            f"settings: expected one of {checks.listed(sorted(known), 99)}, found {unknown[0]!r}."
+            + (f" Write {place}." if place else "")
         )
     return FitSettings(gamma, **with_preset(preset, chosen))
 

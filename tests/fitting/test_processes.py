@@ -107,9 +107,8 @@ def test_the_papers_form_is_the_kernel_norm_of_the_residual(gamma):
         inference="exact",
         draws=2,
         features=feature_map,
-        prior_sd=prior_sd,
-        lam=price,
-        epsilon=1.0,
+        prior=bd.Prior(prior_sd),
+        constraint=bd.Constraint(lam=price, epsilon=1.0),
     )["constant_data"]
 
     def kernel(s, a, t, b):
