@@ -23,7 +23,7 @@ def test_a_process_covers_the_values_of_the_linear_world():
             inference="exact",
             draws=2,
             features=bd.features.gaussian_process(KERNEL, n_inducing=15),
-            action_draws=16,
+            numerics=bd.Numerics(action_draws=16),
         )
         known = belief["constant_data"]
         inside.append(np.abs(known["guide_mean"].values - TRUTH) / known["guide_sd"].values < 1.685)
