@@ -61,9 +61,9 @@ def test_vectors_are_fitted_on_features_of_their_own(gamma, frame, policy, featu
 @pytest.mark.parametrize(
     ("frame", "policies", "message"),
     [
-        (table("state", **OBS), CANDIDATES, "a table over states with labels"),
+        (table("state", **OBS), CANDIDATES, "found a table over labeled states"),
         (table("action", **ACTIONS), CANDIDATES, "sample"),
-        (table("state", **OBS), {"p": NORMAL}, "continuous actions"),
+        (table("state", **OBS), {"p": NORMAL}, "GaussianPolicy, which draws vectors"),
     ],
 )
 def test_candidates_of_another_kind_are_refused_by_name(frame, policies, message):
