@@ -106,7 +106,10 @@ def test_the_first_method_ranks_as_select_does():
     score = bd.scores.accuracy(3)
     ranking = RankingMethod(BAYESDICE).rank(trial, [score], {})[BAYESDICE][score.name]
     names = list(trial.candidates)
-    assert [names[i] for i in ranking] == list(bd.select(belief, score).order)
+    chosen = [names.index(name) for name in bd.select(belief, score).order]
+    loss, least = score.losses(belief["posterior/value"].values[0], [ranking, chosen])
+    # Each is the best under draws of its own from one belief, so that they differ by noise alone.
+    assert np.mean(loss - least) <= 5.0 * np.std(loss - least) / np.sqrt(len(loss))
 
 
 def test_a_method_without_an_answer_leaves_its_reason(monkeypatch):
