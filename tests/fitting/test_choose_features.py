@@ -131,7 +131,9 @@ def test_features_that_can_express_the_ratio_beat_a_prior_that_pins_it(chosen):
 
 
 def test_diagnose_says_what_was_chosen(chosen):
-    assert "of 4 choices polynomial(" in str(bd.diagnose(chosen))
+    said = str(bd.diagnose(chosen))
+    assert "regularization: polynomial(" in said
+    assert "of 4 choices" in said
 
 
 def test_the_belief_is_the_one_of_the_chosen_settings(chosen):
