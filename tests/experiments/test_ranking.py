@@ -94,7 +94,8 @@ def test_methods_rank_by_the_rules_that_they_name(world):
 
 
 def test_the_first_method_ranks_as_select_does():
-    trial = deal(Cell("frozenlake", 0.5, 15, 40, 1), 0, 0)
+    # A world whose candidates are told apart, since the two draw from one belief in two ways.
+    trial = deal(Cell("garnet", 0.5, 40, 50, 1), 0, 0)
     belief = bd.fit(
         trial.logs,
         trial.candidates,
@@ -106,10 +107,7 @@ def test_the_first_method_ranks_as_select_does():
     score = bd.scores.accuracy(3)
     ranking = RankingMethod(BAYESDICE).rank(trial, [score], {})[BAYESDICE][score.name]
     names = list(trial.candidates)
-    chosen = [names.index(name) for name in bd.select(belief, score).order]
-    loss, least = score.losses(belief["posterior/value"].values[0], [ranking, chosen])
-    # Each is the best under draws of its own from one belief, so that they differ by noise alone.
-    assert np.mean(loss - least) <= 5.0 * np.std(loss - least) / np.sqrt(len(loss))
+    assert [names[i] for i in ranking] == list(bd.select(belief, score).order)
 
 
 def test_a_method_without_an_answer_leaves_its_reason(monkeypatch):
