@@ -180,7 +180,7 @@ def build_moments(cells: Cells, features: StateFeatures, settings: MomentSetting
     and D' then have the same weighted mean.
     """
     gamma = settings.gamma
-    phi, active = features.at_state, features.active
+    phi, active = features.at_state, jnp.asarray(features.active)
     n_pairs, n_features = cells.pair_state.shape[0], phi.shape[1]
     phi0 = phi[cells.initial_state]
     phi0bar = cells.initial_weight @ phi0
