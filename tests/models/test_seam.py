@@ -166,12 +166,6 @@ def test_a_belief_is_chosen_from_diagnosed_kept_and_drawn(both, tmp_path):
         plt.close("all")
 
 
-def test_a_narrow_prior_holds_the_ratio_at_one(bandit):
-    logs, policies, gamma = bandit
-    belief = bd.fit(logs, policies, gamma=gamma, rng_key=KEY, model=Table(1e-3), draws=100)
-    np.testing.assert_allclose(belief["posterior/ratio"].values, 1.0, atol=0.01)
-
-
 @pytest.mark.parametrize("options", [{}, {"constraint": bd.Constraint(value_constraint=False)}])
 def test_the_closed_form_refuses_it_by_name(bandit, options):
     logs, policies, gamma = bandit
