@@ -97,7 +97,7 @@ def impossible_values(found: Answers) -> tuple[SupportWarning, ...]:
     The range is that of the log, with 0 where terminated episodes are absorbed, and with a
     hundredth of its larger end to spare. A value that is outside by more than the range's width is
     worthless, and abstains: the system cannot be solved on this log, or the propensities are not
-    those of the policy that logged.
+    those of the logging policy.
     """
     rewards = found.logs.reward
     low, high = float(rewards.min()), float(rewards.max())

@@ -33,7 +33,7 @@ def estimates(
     caption : str
         What is shown, such as the method and the level.
     logged : float, optional
-        Value of the policy that logged, where a dashed line is drawn.
+        Value of the logging policy, where a dashed line is drawn.
 
     Returns
     -------

@@ -211,7 +211,7 @@ def safe_improvement(
     Parameters
     ----------
     baseline : str
-        Name of a policy of the belief: a candidate, or ``"logged"``, the policy that logged, of
+        Name of a policy of the belief: a candidate, or ``"logged"``, the logging policy, of
         a belief that was fitted with ``include_logged=True``.
     xi : float
         In (0, 1]: the probability of being worse has to be below it.

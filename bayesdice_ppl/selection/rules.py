@@ -146,7 +146,7 @@ def read_rules(
         )
     if (costs is None) != (budget is None):
         given, missing = ("costs", "budget") if budget is None else ("budget", "costs")
-        raise SettingsError(f"{given} is given without {missing}: give both, or neither.")
+        raise SettingsError(f"{missing}: expected it beside {given}, found none. Give both, or neither.")
     if costs is None or budget is None:
         return Rules(required, excluded, np.zeros(len(names)), np.inf)
     if not isinstance(costs, Mapping):
@@ -184,8 +184,9 @@ def check_rules(rules: Rules, score: Score, names: tuple[str, ...]) -> None:
     launched = score.launches(len(names))
     if launched is None:
         raise SettingsError(
-            f"{score.name} judges the whole ranking and does not say how many go live: costs, "
-            "must_include and must_exclude need a score with a k, or a custom one with a depth."
+            f"costs, must_include and must_exclude: expected a score that says how many go live, "
+            f"found {score.name}, which judges the whole ranking. Use a score with a k, or a custom "
+            "one with a depth."
         )
     n_required, n_left = int(rules.required.sum()), int((~rules.excluded).sum())
     if n_required > launched:
@@ -193,9 +194,11 @@ def check_rules(rules: Rules, score: Score, names: tuple[str, ...]) -> None:
             f"must_include: expected at most {launched} candidates, as many as {score.name} "
             f"launches, found {n_required}."
         )
-    if n_left == 0 or (n_left < launched and not score.partial):
+    needed = 1 if score.partial else launched
+    if n_left < needed:
         raise SettingsError(
-            f"must_exclude leaves {n_left} candidates and {score.name} launches {launched}."
+            f"must_exclude: expected at least {needed} left for {score.name} to launch, "
+            f"found {n_left}. Exclude fewer, or choose a smaller k."
         )
     if not rules.has_budget:
         return
@@ -206,7 +209,8 @@ def check_rules(rules: Rules, score: Score, names: tuple[str, ...]) -> None:
         which = "those that must be included" if n_required else "the cheapest that may go live"
         many = f"the cheapest {size} that may go live" if not score.partial else which
         raise SettingsError(
-            f"no launch is within the budget of {rules.budget:g}: {many} cost {cheapest:g}."
+            f"budget: expected at least {cheapest:g}, the cost of {many}, found {rules.budget:g}. "
+            "Raise the budget, or launch fewer."
         )
 
 
@@ -229,7 +233,10 @@ def keep_admissible(
         raise SettingsError(f"must_include names {name!r}, which {score.name} does not allow.")
     kept = rules._replace(excluded=rules.excluded | ~admissible)
     if kept.excluded.all():
-        raise SettingsError(f"must_exclude leaves no policy that {score.name} lets go live.")
+        raise SettingsError(
+            f"must_exclude: expected at least one policy left that {score.name} lets go live, found "
+            "none. Exclude fewer."
+        )
     return kept
 
 

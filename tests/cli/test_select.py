@@ -359,7 +359,7 @@ def test_another_penalty_surrogate_and_link_reach_the_belief(place, run):
 
 @pytest.fixture(scope="module")
 def fitted(tmp_path_factory):
-    """A belief with the policy that logged, fitted once by the command."""
+    """A belief with the logging policy, fitted once by the command."""
     folder = tmp_path_factory.mktemp("fitted")
     GOOD_LOGS.write_csv(folder / "logs.csv")
     GOOD_POLICIES.write_csv(folder / "candidates.csv")
@@ -412,12 +412,12 @@ def test_rules_of_a_launch_and_risks_reach_the_ranking(fitted, run):
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        (["--costs", "a=3"], ["costs is given without budget"]),
+        (["--costs", "a=3"], ["budget: expected it beside costs"]),
         (["--costs", "a", "--budget", "1"], ["--costs", "name=cost"]),
         (["--costs", "a=x,b=1,logged=1", "--budget", "1"], ["a number as the cost of 'a'"]),
         (["--costs", "a=1,a=2", "--budget", "1"], ["'a' is given twice"]),
         (["--costs", "nowhere.csv", "--budget", "1"], ["nowhere.csv cannot be read"]),
-        (["--costs", "a=3,b=2,logged=2", "--budget", "1"], ["the cheapest that may go live"]),
+        (["--costs", "a=3,b=2,logged=2", "--budget", "1"], ["the cost of the cheapest"]),
         (["--must-include", "z"], ["must_include: expected names", "found 'z'"]),
         (["--must-exclude", "a,,b"], ["--must-exclude", "names between commas"]),
         (["--risk", "cvar"], ["--risk", "cvar(alpha)"]),
@@ -428,7 +428,7 @@ def test_rules_of_a_launch_and_risks_reach_the_ranking(fitted, run):
             ["--score", "safe_improvement", "--baseline", "z"],
             ["baseline: expected one of the belief", "found 'z'"],
         ),
-        (["--score", "kendall", "--must-include", "a"], ["does not say how many go live"]),
+        (["--score", "kendall", "--must-include", "a"], ["expected a score that says how many go live"]),
     ],
 )
 def test_rules_that_cannot_be_read_or_met_exit_2(fitted, more, words, run):

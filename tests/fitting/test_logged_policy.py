@@ -1,4 +1,4 @@
-"""The policy that logged as one more policy of a belief: its own noise, and what it shares.
+"""The logging policy as one more policy of a belief: its own noise, and what it shares.
 
 Two views share nothing with the library's. Under its own policy the log's states are a Markov
 chain with rewards, so that the same log with all actions taken for one must give the same belief;

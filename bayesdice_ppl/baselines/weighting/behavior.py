@@ -1,4 +1,4 @@
-"""How likely the candidate was to act as logged, relative to the policy that logged.
+"""How likely the candidate was to act as logged, relative to the logging policy.
 
 The log's propensities say how the logging policy acted. Without them its actions can be counted in
 each state, but only when the user asks for that: no propensity is ever made up.
@@ -27,7 +27,7 @@ BEHAVIORS = ("logged", "fitted")
 def log_ratio(
     logs: Logs, policy: Policy | ContinuousPolicy, behavior: str = "logged"
 ) -> Float[np.ndarray, " n"]:
-    """Log of pi(a|s) / b(a|s) of every transition, b the policy that logged.
+    """Log of pi(a|s) / b(a|s) of every transition, b the logging policy.
 
     Parameters
     ----------

@@ -44,7 +44,7 @@ class ImportanceSampling(PerTrajectory):
     """Importance sampling of logged episodes, with an interval from per-trajectory estimates.
 
     Every reward is weighted by the product of pi(a|s) / b(a|s) over the actions that led to it, b
-    being the policy that logged. By default these weights are normalized step by step.
+    being the logging policy. By default these weights are normalized step by step.
 
     Parameters
     ----------
