@@ -146,7 +146,9 @@ def read_rules(
         )
     if (costs is None) != (budget is None):
         given, missing = ("costs", "budget") if budget is None else ("budget", "costs")
-        raise SettingsError(f"{missing}: expected it beside {given}, found none. Give both, or neither.")
+        raise SettingsError(
+            f"{missing}: expected it beside {given}, found none. Give both, or neither."
+        )
     if costs is None or budget is None:
         return Rules(required, excluded, np.zeros(len(names)), np.inf)
     if not isinstance(costs, Mapping):
@@ -184,9 +186,9 @@ def check_rules(rules: Rules, score: Score, names: tuple[str, ...]) -> None:
     launched = score.launches(len(names))
     if launched is None:
         raise SettingsError(
-            f"costs, must_include and must_exclude: expected a score that says how many go live, "
-            f"found {score.name}, which judges the whole ranking. Use a score with a k, or a custom "
-            "one with a depth."
+            "costs, must_include and must_exclude: expected a score that says how many go live, "
+            f"found {score.name}, which judges the whole ranking. Use a score with a k, or a "
+            "custom one with a depth."
         )
     n_required, n_left = int(rules.required.sum()), int((~rules.excluded).sum())
     if n_required > launched:
@@ -234,8 +236,8 @@ def keep_admissible(
     kept = rules._replace(excluded=rules.excluded | ~admissible)
     if kept.excluded.all():
         raise SettingsError(
-            f"must_exclude: expected at least one policy left that {score.name} lets go live, found "
-            "none. Exclude fewer."
+            f"must_exclude: expected at least one policy left that {score.name} lets go live, "
+            "found none. Exclude fewer."
         )
     return kept
 

@@ -52,7 +52,7 @@ def belief():
             {"costs": COSTS, "budget": 4.5, "must_include": ["a"]},
             "at least 5, the cost of those that must be included",
         ),
-        ({"costs": COSTS, "budget": 2.5, "must_exclude": ["d"]}, "at least 3, the cost of the cheapest"),
+        ({"costs": COSTS, "budget": 2.5, "must_exclude": ["d"]}, "at least 3, the cost of the"),
         (
             {"must_include": ["a", "b", "c"]},
             "at most 2 candidates, as many as regret@2 launches, found 3",
@@ -65,7 +65,7 @@ def belief():
             {"must_include": ["z"]},
             "must_include: expected names of the belief, .* found 'z'",
         ),
-        ({"must_exclude": NAMES}, "must_exclude: expected at least . left for regret@2 to launch, found 0"),
+        ({"must_exclude": NAMES}, "expected at least . left for regret@2 to launch, found 0"),
         ({"must_include": "a"}, "must_include: expected a list of names, found 'a'"),
     ],
 )
