@@ -1,5 +1,6 @@
 """Oracles that several test files hold the library against: plain loops over transitions."""
 
+import sys
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -31,6 +32,14 @@ def forget_compiled_functions():
     maps = Path("/proc/self/maps")
     if maps.exists() and len(maps.read_text().splitlines()) > MOST_MAPS:
         jax.clear_caches()
+
+
+@pytest.fixture(autouse=True)
+def close_figures():
+    """Matplotlib keeps every figure, and warns of the twenty-first, whichever test draws it."""
+    yield
+    if "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close("all")
 
 
 class PlainProblem:

@@ -102,7 +102,7 @@ def chain(plain):
     return plain.log(3, n_states=2, rewards="continuous"), plain.policies(5, 2, n_states=2), 0.9
 
 
-@pytest.fixture(scope="module", params=["bandit", "chain"])
+@pytest.fixture(scope="module", params=["bandit", pytest.param("chain", marks=pytest.mark.slow)])
 def both(request):
     """A log with its candidates, and the model's belief by SVI and by NUTS."""
     logs, policies, gamma = request.getfixturevalue(request.param)
