@@ -1,7 +1,7 @@
 """Redo the tables: ``python -m benchmarks TABLE``, or ``all``; without a table, list them.
 
-``reacher`` finds Reacher's true values anew, which takes half an hour, and is not part of
-``all``.
+``reacher`` finds Reacher's true values anew, which takes half an hour, and ``vectors`` scores a fit
+on worlds of vectors, with options of its own (``vectors --help``). Neither is part of ``all``.
 """
 
 import argparse
@@ -28,17 +28,19 @@ TABLES = (
     "wide",
     "selection",
     "alignment",
+    "cloning",
 )
-COVERAGE = ("calibration", "skewness", "garnet", "taxi", "statistics", "alignment")
+COVERAGE = ("calibration", "skewness", "garnet", "taxi", "statistics", "alignment", "cloning")
 """Tables of trials, whose number can be chosen."""
 
-OTHERS = {"reacher": "reacher_values"}
+OTHERS = {"reacher": "reacher_values", "vectors": "vectors.command"}
 
 
 def list_tables() -> None:
     """Print every table with the first line of its module."""
     for name in (*TABLES, *OTHERS):
-        path = Path(__file__).with_name(f"{OTHERS.get(name, name)}.py")
+        module = OTHERS.get(name, name).replace(".", "/")
+        path = Path(__file__).parent / f"{module}.py"
         first = (ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "").split("\n")[
             0
         ]
@@ -47,6 +49,11 @@ def list_tables() -> None:
 
 def main() -> None:
     """Parse the command line and fill the tables that it names."""
+    if sys.argv[1:2] == ["vectors"]:
+        # Before anything loads NumPy; several processes share the cores.
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+        importlib.import_module("benchmarks.vectors.command").main(sys.argv[2:])
+        return
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     names = (*TABLES, *OTHERS, "all")
     parser.add_argument("table", nargs="?", choices=names, metavar="TABLE")

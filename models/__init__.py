@@ -22,6 +22,7 @@ from bayesdice_ppl.models.ratio import (
     less_value,
     value_prior,
 )
+from bayesdice_ppl.models.tangent import TangentRatio, tangent_at_mode
 
 __all__ = [
     "LINKS",
@@ -37,6 +38,7 @@ __all__ = [
     "RatioModel",
     "Start",
     "StopScore",
+    "TangentRatio",
     "guide",
     "joint_model",
     "joint_posterior",
@@ -45,6 +47,7 @@ __all__ = [
     "model",
     "model_choice",
     "reverse_gradient",
+    "tangent_at_mode",
     "through_link",
     "value_prior",
 ]

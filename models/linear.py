@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple, final
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpyro.distributions as dist
 from jaxtyping import Array, Float
@@ -24,25 +25,13 @@ from bayesdice_ppl.models.gaussian import (
     square_root,
 )
 from bayesdice_ppl.models.links import IDENTITY, LINKS, Link
-from bayesdice_ppl.models.ratio import FirstEstimate
+from bayesdice_ppl.models.modes import condition_at, find_mode, linearized
+from bayesdice_ppl.models.ratio import FirstEstimate, ValuePosterior
 from bayesdice_ppl.moments import VALUE_ROW, Cells, Moments, Prior
 
 _LIFT, _LEAST_RATIO = 0.5, 1e-3
-
-
-class ValuePosterior(NamedTuple):
-    """The means of a Gaussian over (weights, value), and the value's spread.
-
-    Attributes
-    ----------
-    mean
-        Means of (weights, value), shape (K + 1,).
-    sd
-        Standard deviation of the value, in reward per step, scalar.
-    """
-
-    mean: Float[Array, " K"]
-    sd: Float[Array, ""]
+_REFRESHES = 4
+"""How often Sigma is evaluated anew for a link on features: it moves with the ratio."""
 
 
 @final
@@ -60,8 +49,8 @@ class LinearRatio(eqx.Module):
     basis
         Features of the ratio at each pair, shape (P, K); None: a weight for each pair.
     by_ratio
-        How the ratio of each pair moves the residual, shape (R, P), for a link on features. Else
-        None.
+        How what the link gives of each pair moves the residual, shape (R, P), for a link on
+        features. Else None.
     link
         Between weights and ratio.
     """
@@ -86,7 +75,9 @@ class LinearRatio(eqx.Module):
         """The ratio of each logged pair."""
         if self.basis is None:
             return self.link.ratio(latent) * self.moments.active
-        return self.link.ratio((latent * self.moments.active) @ self.basis.T)
+        found = self.link.ratio((latent * self.moments.active) @ self.basis.T)
+        known = self.moments.action_ratio
+        return found if known is None else found * known
 
     def residual(self, latent: Float[Array, "*b K"]) -> Float[Array, "*b R"]:
         """Residual at a value of zero."""
@@ -99,15 +90,52 @@ class LinearRatio(eqx.Module):
         weights = self.link.ratio(latent) if self.basis is None else latent
         return weights * self.moments.active
 
-    def estimate(self, noise: Float[Array, "R R"]) -> FirstEstimate:
-        """Mean of the closed form under the identity link, for any link."""
-        found = condition_value(
-            self.matrix, self.moments.offset, noise, self.prior_mean, self.prior_scale
-        )
-        weights = found.mean[:-1] * self.moments.active
-        ratio = weights if self.basis is None else self.basis @ weights
+    @property
+    def refreshes(self) -> int:
+        """How often Sigma is evaluated anew at the estimate; a link on features needs more."""
+        return _REFRESHES if self._estimates else 1
+
+    @property
+    def _estimates(self) -> bool:
+        """Whether the first estimate is a mode behind the link."""
+        return self.by_ratio is not None and self.link.estimates
+
+    def estimate(
+        self, noise: Float[Array, "R R"], start: Float[Array, " K"] | None = None
+    ) -> FirstEstimate:
+        """Mean of the closed form; behind some links on features the mode.
+
+        For other links it is the mean under the identity link.
+        """
+        if not self._estimates:
+            found = condition_value(
+                self.matrix, self.moments.offset, noise, self.prior_mean, self.prior_scale
+            )
+            latent = found.mean
+            ratio = self._unlinked(latent[:-1])
+        else:
+            prior = (self.prior_mean, self.prior_scale)
+            begin = self.prior_mean if start is None else start
+            latent = find_mode(self.residual, self.jacobian, noise, *prior, begin).latent
+            found = condition_at(self.residual, self.jacobian, noise, *prior, latent)
+            ratio = self.by_pair(latent[:-1])
         # The gain's row for the value is minus the action values, and minus one for the reward.
-        return FirstEstimate(ratio, found.mean[-1], found.gain / found.gain[-1])
+        return FirstEstimate(ratio, latent[-1], found.gain / found.gain[-1], latent)
+
+    def _unlinked(self, weights: Float[Array, " K"]) -> Float[Array, " P"]:
+        """The ratio of each pair under the identity link."""
+        weights = weights * self.moments.active
+        if self.basis is None:
+            return weights
+        known = self.moments.action_ratio
+        return self.basis @ weights if known is None else self.basis @ weights * known
+
+    def jacobian(self, latent: Float[Array, " K"]) -> Float[Array, "R K"]:
+        """How the residual moves with the latent numbers, at a point."""
+        if self.by_ratio is None or self.basis is None:
+            return jax.jacfwd(self.residual)(latent)
+        steepness = 1.0 / self.link.slope(self.link.ratio(self.basis @ latent))
+        return self.by_ratio @ (steepness[:, None] * self.basis)
 
     def posterior(
         self,
@@ -154,9 +182,15 @@ class LinearRatio(eqx.Module):
     ) -> Coordinates:
         """Coordinates of (weights, value), or of the weights."""
         size = None if value_constraint else -1
+        matrix, offset = self.matrix, self.moments.offset
+        if self.by_ratio is not None:
+            # Behind a link on features the residual is taken as it is linear around the mode.
+            prior = (self.prior_mean, self.prior_scale)
+            point = find_mode(self.residual, self.jacobian, noise, *prior, self.prior_mean).latent
+            matrix, offset = linearized(self.residual, self.jacobian, point)
         found = gaussian_coordinates(
-            (self.matrix * rows[:, None])[:, :size],
-            self.moments.offset * rows,
+            (matrix * rows[:, None])[:, :size],
+            offset * rows,
             noise,
             self.prior_mean[:size],
             self.prior_scale[:size],
@@ -188,7 +222,10 @@ class LinearModel(NamedTuple):
         """Build the ratio on one log, for one policy."""
         assert moments.by_ratio is not None
         basis = None if cells.basis is None else jnp.asarray(cells.basis)
-        by_weight = moments.by_ratio if basis is None else moments.by_ratio @ basis
+        by_ratio, known = moments.by_ratio, moments.action_ratio
+        if known is not None:
+            by_ratio = by_ratio * known
+        by_weight = by_ratio if basis is None else by_ratio @ basis
         n_rows, n_weights = by_weight.shape
         value = jnp.zeros((n_rows, 1), by_weight.dtype).at[VALUE_ROW, 0].set(-1.0)
         ones = jnp.ones(n_weights, by_weight.dtype)
@@ -197,7 +234,8 @@ class LinearModel(NamedTuple):
         else:
             # The first weight is the constant's, so the prior is centered at a ratio of 1.
             mean = jnp.zeros(n_weights, by_weight.dtype).at[0].set(1.0)
-            size = jnp.sqrt(jnp.mean(jnp.sum(basis**2, axis=1)))
+            # Padded pairs have no constant either.
+            size = jnp.sqrt(jnp.sum(basis**2) / jnp.sum(basis[:, 0]))
             scale = ones * prior.ratio_sd / size
         linked = basis is not None and not self.link.linear
         return LinearRatio(
@@ -206,7 +244,7 @@ class LinearModel(NamedTuple):
             prior_mean=jnp.append(mean, moments.reward_mean),
             prior_scale=jnp.append(scale, moments.reward_scale * prior.value_sd),
             basis=basis,
-            by_ratio=moments.by_ratio if linked else None,
+            by_ratio=by_ratio if linked else None,
             link=self.link,
         )
 
@@ -221,7 +259,7 @@ def linear(link: str | Link = IDENTITY) -> LinearModel:
     ----------
     link
         ``"identity"`` (default): the ratio is linear in the weights. ``"softplus"``: no draw of the
-        ratio is negative.
+        ratio is negative. ``"exp"``: the logarithm of the ratio is linear in the weights.
 
     Raises
     ------

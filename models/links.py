@@ -33,6 +33,9 @@ class Link(NamedTuple):
         Derivative of the inverse at a positive ratio.
     linear
         Whether it is the identity.
+    estimates
+        Whether on features the first estimate is a mode behind the link. Else it is linear, and
+        tells by its negative mass where a candidate acts outside of what was logged.
     """
 
     name: str
@@ -40,6 +43,7 @@ class Link(NamedTuple):
     weight: Callable[[Float[Array, "*b P"]], Float[Array, "*b P"]]
     slope: Callable[[Float[Array, "*b P"]], Float[Array, "*b P"]]
     linear: bool = False
+    estimates: bool = False
 
     def __repr__(self) -> str:
         return self.name
@@ -62,9 +66,23 @@ def _inverse_slope(ratio: Float[Array, "*b P"]) -> Float[Array, "*b P"]:
     return 1.0 / -jnp.expm1(-ratio)
 
 
+_LOG_RANGE = (-30.0, 8.0)
+
+
+def _exp(weight: Float[Array, "*b P"]) -> Float[Array, "*b P"]:
+    # Past these a ratio is as good as zero, or larger than any log can support.
+    return jnp.exp(jnp.clip(weight - 1.0, *_LOG_RANGE))
+
+
+def _log(ratio: Float[Array, "*b P"]) -> Float[Array, "*b P"]:
+    return jnp.log(ratio) + 1.0
+
+
 IDENTITY = Link("identity", _same, _same, jnp.ones_like, linear=True)
 """The latent numbers are the ratio."""
 SOFTPLUS = Link("softplus", _softplus, _inverse_softplus, _inverse_slope)
 """log(1 + exp(w - 1 + log(e - 1))): no ratio is negative."""
-LINKS = {link.name: link for link in (IDENTITY, SOFTPLUS)}
+EXP = Link("exp", _exp, _log, jnp.reciprocal, estimates=True)
+"""exp(w - 1): the logarithm of the ratio is linear in the latent numbers."""
+LINKS = {link.name: link for link in (IDENTITY, SOFTPLUS, EXP)}
 """Every link by name."""

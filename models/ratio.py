@@ -32,11 +32,14 @@ class FirstEstimate(NamedTuple):
     slope
         How a row of the residual moves the value, in units of the value's own row, shape (R,):
         minus the action value, seen through the test features.
+    latent
+        The latent numbers and the value, shape (L + 1,), from which another estimate may start.
     """
 
     by_pair: Float[Array, " P"]
     value: Float[Array, ""]
     slope: Float[Array, " R"]
+    latent: Float[Array, " L"]
 
 
 class Ratio(Protocol):
@@ -67,8 +70,23 @@ class Ratio(Protocol):
         """What a belief keeps about the ratio of each draw; see `RatioModel.record`."""
         ...
 
-    def estimate(self, noise: Float[Array, "R R"]) -> FirstEstimate:
-        """The first estimate, given a first covariance of the residual."""
+    @property
+    def refreshes(self) -> int:
+        """How often Sigma is evaluated anew at the estimate; once is enough for a linear ratio."""
+        ...
+
+    def estimate(
+        self, noise: Float[Array, "R R"], start: Float[Array, " L"] | None = None
+    ) -> FirstEstimate:
+        """The first estimate, given a first covariance of the residual.
+
+        Parameters
+        ----------
+        noise
+            Covariance of the residual.
+        start
+            The latent numbers and the value of an earlier estimate, if there is one.
+        """
         ...
 
     def coordinates(
@@ -102,6 +120,21 @@ class Ratio(Protocol):
         ...
 
 
+class ValuePosterior(NamedTuple):
+    """The means of a Gaussian over (weights, value), and the value's spread.
+
+    Attributes
+    ----------
+    mean
+        Means of (weights, value), shape (K + 1,).
+    sd
+        Standard deviation of the value, in reward per step, scalar.
+    """
+
+    mean: Float[Array, " K"]
+    sd: Float[Array, ""]
+
+
 class LinearGaussianRatio(Ratio, Protocol):
     """A ratio that is linear in Gaussian latent numbers, and so has a closed form."""
 
@@ -121,6 +154,12 @@ class LinearGaussianRatio(Ratio, Protocol):
         value_constraint
             False: the value is exactly the mean of ratio times reward.
         """
+        ...
+
+    def value_posterior(
+        self, covariance: Float[Array, "R R"], price: Float[Array, ""]
+    ) -> ValuePosterior:
+        """Means of (latent numbers, value), and the spread of the value alone."""
         ...
 
 

@@ -49,5 +49,12 @@ def gaussian(gain, shift, sd):
     return bd.GaussianPolicy(lambda obs: gain * np.asarray(obs)[:, :1] + shift, sd)
 
 
+class Drawn:
+    """A policy that only draws: it does not say that its actions are normal."""
+
+    def __init__(self, policy):
+        self.sample, self.log_prob, self.mirror = policy.sample, policy.log_prob, policy.mirror
+
+
 POLICIES = {name: gaussian(*numbers) for name, numbers in TARGETS.items()}
 TRUTH = np.array([chain_value(*numbers, GAMMA) for numbers in TARGETS.values()])

@@ -211,7 +211,7 @@ def feature_rows(
         cluster="transition",
     )
     used = usable_rows(logs, gamma)
-    inputs = featured_inputs(logs, {"policy": policy}, settings, used, rng_key)
+    inputs = featured_inputs(logs, {"policy": policy}, settings, used, rng_key, whiten=False)
     following, ended = _successor(logs, used.mask, gamma)
     start, start_count = np.unique(logs.initial_state, return_counts=True)
     step = Step(
@@ -226,8 +226,9 @@ def feature_rows(
         gamma=gamma,
         restart=restart,
     )
-    at_pair = np.asarray(inputs.cells.pair_features)
-    at_state = np.asarray(inputs.candidates.at_state)[0]
+    # Without the pairs and states that a fit adds to have few shapes.
+    at_pair = np.asarray(inputs.cells.pair_features)[: len(inputs.pairs.state)]
+    at_state = np.asarray(inputs.candidates.at_state)[0, : len(logs.state_labels)]
     for array in (*step[:8], at_pair, at_state):
         array.flags.writeable = False
     return FeatureRows(step, at_pair, at_state)

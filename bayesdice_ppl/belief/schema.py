@@ -250,7 +250,8 @@ class BeliefView:
     effective_sample_size = Variable(_DATA, _P, "transitions", "(sum zeta)^2 / sum zeta^2.")
     influential_episode_share = Variable(_DATA, _P, "", "Largest episode's share of the evidence.")
     negative_mass = Variable(_DATA, _P, "", "Negative share of the mass of the pilot's ratio.")
-    action_standard_error = Variable(_DATA, _P, _STEP, "Error of the value from drawing actions.")
+    capped_share = Variable(_DATA, _P, "", "Share of the action ratio's weight above its cap.")
+    action_standard_error = Variable(_DATA, _P, _STEP, "Error from drawing actions; 0 if exact.")
     elbo = Variable("fit_data", ("policy", "step"), "nats", "ELBO at each step of SVI.")
 
     # Attributes: kind, reader, meaning.
@@ -267,6 +268,7 @@ class BeliefView:
     action_space = Attribute("text", _text, "Where the action space comes from.")
     n_actions = Attribute("a whole number", _count, "Actions in it; 0 for vectors.")
     reward_sd = Attribute("a finite number", _number, "Sd of the rewards used, per step.")
+    clone = Attribute("a JSON object", _object, "How well the logging policy was cloned.")
     logged_policy = Attribute("text", _text, "Name of the candidate that is the logging policy.")
     logged_value = Attribute("a finite number", _number, "Value that the logs earned, per step.")
     logged_value_standard_error = Attribute("a number", _error, "Its standard error.")

@@ -23,7 +23,7 @@ def check(
     ] = None,
 ) -> None:
     """Check a log (and candidates), and show what it supports, without fitting."""
-    from bayesdice_ppl.fitting import default_features, flat_settings, prepare_fit
+    from bayesdice_ppl.fitting import flat_settings, prepare_fit, settings_for
     from bayesdice_ppl.fitting.support import measure_support, support_warnings
     from bayesdice_ppl.logs import usable_rows
     from bayesdice_ppl.logs.logged_value import logged_value
@@ -32,7 +32,7 @@ def check(
     flat_settings(**given(question))  # refused before anything is read
     console = make_console()
     loaded = data.read_logs()
-    settings = flat_settings(**given(question), features=default_features(loaded))
+    settings = settings_for(loaded, **given(question))
     gamma = settings.gamma
     show_logs(console, loaded)
     rows = usable_rows(loaded, gamma)

@@ -191,13 +191,13 @@ class ModelOptions:
     Attributes
     ----------
     inference
-        svi (default), exact (the closed form) or nuts.
+        svi (default), exact (the closed form), laplace (the closed form around the mode) or nuts.
     penalty
         mahalanobis (default, calibrated), squared (the paper's), power(p) or huber(c).
     surrogate
         markov (default, calibrated), cvar, bernstein or cdf.
     link
-        identity (default), or softplus: ratios are never negative.
+        identity (default), or softplus or exp: ratios are never negative.
     statistic
         What a value is: mean (default), cvar(0.1), quantile(0.1), variance or mean_variance(0.5) of
         the reward of a step. Of several, between commas, the first one ranks.

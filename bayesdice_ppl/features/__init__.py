@@ -9,29 +9,41 @@ combine maps.
 from typing import TYPE_CHECKING, Any
 
 from bayesdice_ppl.features import kernels
-from bayesdice_ppl.features.basis import principal_map, ratio_basis
+from bayesdice_ppl.features.basis import RotatedMap, principal_map, ratio_basis, whitened_map
 from bayesdice_ppl.features.categories import one_hot
 from bayesdice_ppl.features.combinations import concatenate, product
-from bayesdice_ppl.features.expectation import (
+from bayesdice_ppl.features.expectation import Expected, expect, expect_over_labels
+from bayesdice_ppl.features.fourier import fourier
+from bayesdice_ppl.features.given import function, table
+from bayesdice_ppl.features.maps import (
+    FeatureChoice,
+    FeatureMap,
+    GaussianMeanMap,
+    Points,
+    PriorFeatures,
+    Space,
+)
+from bayesdice_ppl.features.polynomial import polynomial
+from bayesdice_ppl.features.processes import gaussian_process
+from bayesdice_ppl.features.sampling import (
     SampledActions,
-    expect_over_labels,
     expect_over_samples,
     sample_actions,
     sampling_variance,
 )
-from bayesdice_ppl.features.fourier import fourier
-from bayesdice_ppl.features.given import function, table
-from bayesdice_ppl.features.maps import FeatureChoice, FeatureMap, Points, Space
-from bayesdice_ppl.features.polynomial import polynomial
-from bayesdice_ppl.features.processes import gaussian_process
 
 __all__ = [
+    "Expected",
     "FeatureChoice",
     "FeatureMap",
+    "GaussianMeanMap",
     "Points",
+    "PriorFeatures",
+    "RotatedMap",
     "SampledActions",
     "Space",
     "concatenate",
+    "expect",
     "expect_over_labels",
     "expect_over_samples",
     "fourier",
@@ -46,6 +58,7 @@ __all__ = [
     "sample_actions",
     "sampling_variance",
     "table",
+    "whitened_map",
 ]
 
 if not TYPE_CHECKING:

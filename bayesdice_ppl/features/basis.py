@@ -1,7 +1,8 @@
 """The features that the residual and the ratio are written in, made of a map's over one log.
 
-The test features are the map's own, rotated to their principal directions. The ratio's are a
-constant and those test features that vary.
+Whitened features have mean zero and unit second moment in every direction over the log. One prior
+width then means the same in every direction, and the fine directions of a smooth map have as much
+room as its coarse ones. The ratio has a constant beside them; the normalization is the test of it.
 """
 
 from __future__ import annotations
@@ -9,37 +10,118 @@ from __future__ import annotations
 from typing import NamedTuple, final
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from bayesdice_ppl.errors import SettingsError
-from bayesdice_ppl.features.maps import FeatureMap, Points
+from bayesdice_ppl.features.maps import FeatureMap, GaussianMeanMap, Points, gaussian_mean
 
-LEAST_DIRECTION = 1e-10
-"""Directions whose mean square is below this share of the largest are left out."""
+LEAST_DIRECTION = 1e-8
+"""Directions whose variance is below this share of the largest mean square are left out."""
+LEAST_OWN_DIRECTION = 1e-10
+"""The same for features whose size is a prior, by their mean squares."""
+_STEP = 8
 
 
 @final
-class PrincipalMap(NamedTuple):
-    """A map rotated to the principal directions of its features over the log.
+class RotatedMap(NamedTuple):
+    """A map moved and rotated: (features - center) @ rotation.
 
     Attributes
     ----------
     inner
         The map.
+    center
+        Shape (d,).
     rotation
-        Orthonormal columns, shape (d, d').
+        Shape (d, d').
     """
 
     inner: FeatureMap
+    center: Float[np.ndarray, " d"]
     rotation: Float[np.ndarray, "d d2"]
 
     def __call__(self, points: Points) -> Float[np.ndarray, "b d2"]:
         """Features of points."""
-        return self.inner(points) @ self.rotation
+        return (self.inner(points) - self.center) @ self.rotation
+
+    @property
+    def n_directions(self) -> int:
+        """How many features there are, without the zeros of `padded`."""
+        return int(np.any(self.rotation != 0.0, axis=0).sum())
+
+    def padded(self) -> RotatedMap:
+        """Add features that are zero, to the next multiple of 8.
+
+        Logs of one world then have few different shapes, and find the compiled functions. A feature
+        that is zero has no row in the residual, and its weight keeps its prior.
+        """
+        extra = -self.rotation.shape[1] % _STEP
+        return self._replace(rotation=np.pad(self.rotation, ((0, 0), (0, extra))))
+
+    @property
+    def sees(self) -> frozenset[str]:
+        """Which parts the map looks at; all parts where it does not say."""
+        both = frozenset(("state", "action"))
+        return self.inner.sees if isinstance(self.inner, GaussianMeanMap) else both
+
+    def under_gaussian(
+        self,
+        states: Float[np.ndarray, "b p"] | Int[np.ndarray, " b"],
+        mean: Float[np.ndarray, "b q"],
+        sd: Float[np.ndarray, "#b q"] | Float[np.ndarray, " q"],
+    ) -> Float[np.ndarray, "b d2"] | None:
+        """Mean features, moved and rotated; None where the map cannot say."""
+        found = gaussian_mean(self.inner, states, mean, sd)
+        return None if found is None else (found - self.center) @ self.rotation
 
 
-def principal_map(feature_map: FeatureMap, points: Points) -> PrincipalMap:
-    """Rotate features to their principal directions over the log, and drop negligible ones.
+def whitened_map(
+    feature_map: FeatureMap, points: Points, weight: Float[np.ndarray, " P"] | None = None
+) -> RotatedMap:
+    """Center features over the log, and give every direction a unit second moment.
+
+    Parameters
+    ----------
+    feature_map
+        The map, with d features.
+    points
+        The logged points, P of them.
+    weight
+        How often each was logged, shape (P,); once each if left out.
+
+    Returns
+    -------
+    RotatedMap
+        Its features have mean 0 and covariance 1 over the log, the coarsest direction first. No
+        feature is left where all are constant over the log.
+
+    Raises
+    ------
+    SettingsError
+        The map gives no features, or only zeros.
+
+    Notes
+    -----
+    Smooth features are nearly collinear. A direction with less than 1e-8 of the largest mean square
+    is known to too few digits to be scaled up, and is left out.
+    """
+    at_points = _not_zero(feature_map(points))
+    share = np.full(len(at_points), 1.0) if weight is None else np.asarray(weight, np.float64)
+    share = share / share.sum()
+    center = share @ at_points
+    centered = at_points - center
+    values, vectors = np.linalg.eigh(centered.T @ (centered * share[:, None]))
+    largest = np.linalg.eigvalsh(at_points.T @ (at_points * share[:, None]))[-1]
+    kept = np.flatnonzero(values > LEAST_DIRECTION * largest)[::-1]
+    return RotatedMap(feature_map, center, vectors[:, kept] / np.sqrt(values[kept]))
+
+
+def principal_map(feature_map: FeatureMap, points: Points) -> RotatedMap:
+    """Rotate features to their principal directions over the log, and keep their size.
+
+    For features whose size is a prior, such as those of a Gaussian process: a rotation leaves it
+    as it was. A direction whose mean square is below 1e-10 of the largest adds nothing to a ratio,
+    and costs precision in every system that it is part of.
 
     Parameters
     ----------
@@ -52,31 +134,32 @@ def principal_map(feature_map: FeatureMap, points: Points) -> PrincipalMap:
     ------
     SettingsError
         The map gives no features, or only zeros.
-
-    Notes
-    -----
-    Smooth features are nearly collinear. A direction whose mean square is below 1e-10 of the
-    largest adds nothing to a ratio, and costs precision in every system that it is part of. A
-    rotation leaves the prior and every penalty as they were.
     """
-    at_points = feature_map(points)
+    at_points = _not_zero(feature_map(points))
     values, vectors = np.linalg.eigh(at_points.T @ at_points)
-    kept = values > LEAST_DIRECTION * values.max(initial=0.0)
-    if not kept.any():
-        raise SettingsError(
-            "features: expected a feature that is not zero over the log, found none. Choose other "
-            "features."
-        )
-    return PrincipalMap(feature_map, np.ascontiguousarray(vectors[:, kept][:, ::-1]))
+    kept = values > LEAST_OWN_DIRECTION * values.max(initial=0.0)
+    rotation = np.ascontiguousarray(vectors[:, kept][:, ::-1])
+    return RotatedMap(feature_map, np.zeros(at_points.shape[1]), rotation)
 
 
 def ratio_basis(at_pair: Float[np.ndarray, "P d"]) -> Float[np.ndarray, "P K"]:
-    """Features of the ratio: a constant, and the test features that vary over the log.
+    """Features of the ratio: a constant, and the test features.
+
+    A test feature that is constant over the log, and not zero, is left out: it is known already.
 
     Parameters
     ----------
     at_pair
         Test features of the logged pairs, shape (P, d).
     """
-    varies = np.ptp(at_pair, axis=0) > 0.0
+    varies = (np.ptp(at_pair, axis=0) > 0.0) | ~np.any(at_pair != 0.0, axis=0)
     return np.concatenate([np.ones((len(at_pair), 1)), at_pair[:, varies]], axis=1)
+
+
+def _not_zero(at_points: Float[np.ndarray, "P d"]) -> Float[np.ndarray, "P d"]:
+    if not np.any(at_points != 0.0):
+        raise SettingsError(
+            "features: expected a feature that is not zero over the log, found none. Choose other "
+            "features."
+        )
+    return at_points

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple, final
 
 import numpy as np
-from jaxtyping import Float, PRNGKeyArray
+from jaxtyping import Float, Int, PRNGKeyArray
 
 from bayesdice_ppl.errors import SettingsError
 from bayesdice_ppl.features.maps import Points, Space, check_part, parts_of
@@ -34,6 +34,20 @@ class OneHotMap(NamedTuple):
         result = np.zeros((len(code), int(np.prod(self.sizes))))
         result[np.arange(len(code)), code] = 1.0
         return result
+
+    @property
+    def sees(self) -> frozenset[str]:
+        """Which parts it looks at."""
+        return frozenset(parts_of(self.of))
+
+    def under_gaussian(
+        self,
+        states: Float[np.ndarray, "b p"] | Int[np.ndarray, " b"],
+        mean: Float[np.ndarray, "b q"],
+        sd: Float[np.ndarray, "#b q"] | Float[np.ndarray, " q"],
+    ) -> Float[np.ndarray, "b d"] | None:
+        """Features of the state, which no action moves; None if labels of actions are looked at."""
+        return None if "action" in self.sees else self(Points(states, mean))
 
 
 @final

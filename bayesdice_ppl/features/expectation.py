@@ -1,24 +1,30 @@
 """The expectation of features over a candidate's actions: phi(s, pi) = E_{a ~ pi(.|s)} phi(s, a).
 
-Over labels the expectation is a sum over the action space. Over vectors it is a mean over sampled
-actions, in mirrored pairs where the policy is symmetric, and the variance of that mean is at hand
-for the belief to report.
+Over labels the expectation is a sum over the action space. Over vectors it is exact where the map
+looks at the state alone, and where the policy is normal and the map knows its mean under a normal
+action. Else it is a mean over sampled actions, whose variance is at hand for the belief to report.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float, Int, PRNGKeyArray
+from jaxtyping import Bool, Float, Int, PRNGKeyArray, Shaped
 
-from bayesdice_ppl.errors import PoliciesError
-from bayesdice_ppl.features.maps import FeatureMap, Points
-from bayesdice_ppl.policies import ContinuousPolicy, SymmetricPolicy
+from bayesdice_ppl.errors import SettingsError
+from bayesdice_ppl.features.maps import FeatureMap, Points, gaussian_mean, sees_action
+from bayesdice_ppl.features.sampling import (
+    SampledActions,
+    chunks,
+    expect_over_samples,
+    sample_actions,
+)
+from bayesdice_ppl.policies import ContinuousPolicy, NormalPolicy, checked_moments
 
-_CHUNK_NUMBERS = 2**23
-"""Most numbers in memory at once while means are taken."""
+_EXACT_NUMBERS = 2**20
+"""Features at once where the mean is exact; a processor's cache holds more of them than memory."""
 
 
 def expect_over_labels(
@@ -45,7 +51,7 @@ def expect_over_labels(
     """
     n_policies, n_states, n_actions = probabilities.shape
     result = np.zeros((n_policies, n_states, n_features))
-    for rows in _chunks(np.flatnonzero(needed), n_actions * n_features):
+    for rows in chunks(np.flatnonzero(needed), n_actions * n_features):
         points = Points(
             np.repeat(states[rows], n_actions, axis=0), np.tile(np.arange(n_actions), len(rows))
         )
@@ -54,141 +60,97 @@ def expect_over_labels(
     return result
 
 
-class SampledActions(NamedTuple):
-    """Actions of every candidate in every state that is needed.
+class Expected(NamedTuple):
+    """Features under every candidate's actions.
 
     Attributes
     ----------
-    action
-        Shape (N, L, S', q).
-    rows
-        Codes of the S' states.
-    group
-        Draws that belong together and are averaged first: 2 for mirrored pairs, else 1.
+    at_state
+        phi(s, pi), shape (N, S, d); 0 in states that are not needed.
+    sampled
+        The actions behind the means that are not exact, None if all are.
     """
 
-    action: Float[np.ndarray, "N L S2 q"]
-    rows: Int[np.ndarray, " S2"]
-    group: tuple[int, ...]
+    at_state: Float[np.ndarray, "N S d"]
+    sampled: SampledActions | None
 
 
-def sample_actions(
+def expect(
+    feature_map: FeatureMap,
+    states: Float[np.ndarray, "S p"] | Int[np.ndarray, " S"],
     policies: Sequence[tuple[str, ContinuousPolicy]],
-    observations: Float[np.ndarray, "S p"],
+    observations: Shaped[np.ndarray, "S *p"],
     needed: Bool[np.ndarray, " S"],
-    n_draws: int,
+    n_features: int,
+    *,
     n_numbers: int,
-    rng_key: PRNGKeyArray,
-) -> SampledActions:
-    """Draw the candidates' actions, with the same key for all, so that their errors move together.
+    n_draws: int,
+    rng_key: PRNGKeyArray | None,
+) -> Expected:
+    """phi(s, pi) over vectors: exact for candidates and maps that can say it, else sampled.
 
     Parameters
     ----------
+    feature_map
+        The map.
+    states
+        States by code as the map takes them: vectors, shape (S, p), or codes, shape (S,).
     policies
         Name and policy of each candidate.
     observations
-        What they are given, by state code.
+        States by code as policies take them: vectors, or labels.
     needed
-        States in which actions are taken, shape (S,).
-    n_draws
-        L, even.
+        States in which actions are taken, shape (S,); the others get zeros.
+    n_features
+        d.
     n_numbers
         q, the length of the log's actions.
-    rng_key
-        Key of the draws.
+    n_draws, rng_key
+        As for `sample_actions`; no key is needed if every mean is exact.
 
     Raises
     ------
     PoliciesError
-        A policy gives another shape, or numbers that are not finite.
+        A policy gives another shape, numbers that are not finite, or another density than the
+        normal one that it says.
+    SettingsError
+        Actions have to be drawn, and there is no key.
     """
+    result = np.zeros((len(policies), len(states), n_features))
     rows = np.flatnonzero(needed)
-    obs = observations[rows]
-    drawn, group = [], []
-    for name, policy in policies:
-        center = policy if isinstance(policy, SymmetricPolicy) else None
-        n = n_draws if center is None else n_draws // 2
-        action = np.asarray(policy.sample(rng_key, obs, n), dtype=np.float64)
-        if action.shape != (n, len(rows), n_numbers):
-            raise PoliciesError(
-                f"policy {name!r}: expected sample to give shape {(n, len(rows), n_numbers)} for "
-                f"n={n} and {len(rows)} observations, as the log's actions have {n_numbers} "
-                f"numbers, found {action.shape}."
-            )
-        if center is not None:
-            other = np.asarray(center.mirror(obs, action), dtype=np.float64)
-            # Mirror images stand side by side, and are averaged as one draw.
-            action = np.stack([action, other], axis=1).reshape(n_draws, len(rows), n_numbers)
-        if not np.isfinite(action).all():
-            raise PoliciesError(
-                f"policy {name!r}: expected sample to give finite numbers, found others."
-            )
-        drawn.append(action)
-        group.append(1 if center is None else 2)
-    return SampledActions(np.stack(drawn), rows, tuple(group))
+    if not sees_action(feature_map):
+        for here in chunks(rows, n_features, _EXACT_NUMBERS):
+            # No action moves it, so that any will do, and all candidates are alike.
+            result[:, here] = feature_map(Points(states[here], np.zeros((len(here), n_numbers))))
+        return Expected(result, None)
+    asked = any(isinstance(policy, NormalPolicy) for _, policy in policies)
+    known = asked and _knows_mean(feature_map, states, n_numbers)
+    rest = []
+    for j, (name, policy) in enumerate(policies):
+        if known and isinstance(policy, NormalPolicy):
+            mean, sd = checked_moments(name, policy, observations[rows], n_numbers)
+            for part in chunks(np.arange(len(rows)), n_features, _EXACT_NUMBERS):
+                here = rows[part]
+                spread = sd if sd.ndim == 1 else sd[part]
+                result[j, here] = gaussian_mean(feature_map, states[here], mean[part], spread)
+        else:
+            rest.append(j)
+    if not rest:
+        return Expected(result, None)
+    if rng_key is None:
+        raise SettingsError(
+            "rng_key: expected a key such as jax.random.key(0), found None. The actions of policy "
+            f"{policies[rest[0]][0]!r} are drawn at random, since their mean features have no "
+            "closed form."
+        )
+    drawn = sample_actions(
+        [policies[j] for j in rest], observations, needed, n_draws, n_numbers, rng_key
+    )._replace(candidates=tuple(rest))
+    result[rest] = expect_over_samples(feature_map, states, drawn, n_features)
+    return Expected(result, drawn)
 
 
-def expect_over_samples(
-    feature_map: FeatureMap,
-    states: Float[np.ndarray, "S p"],
-    sampled: SampledActions,
-    n_features: int,
-) -> Float[np.ndarray, "N S d"]:
-    """phi(s, pi) by the mean over sampled actions, shape (N, S, d)."""
-    n_policies = len(sampled.action)
-    result = np.zeros((n_policies, len(states), n_features))
-    for j, rows, phi in _sampled_features(feature_map, states, sampled, n_features):
-        result[j, sampled.rows[rows]] = phi.mean(axis=0)
-    return result
-
-
-def sampling_variance(
-    feature_map: FeatureMap,
-    states: Float[np.ndarray, "S p"],
-    sampled: SampledActions,
-    slope: Float[np.ndarray, "N d"],
-) -> Float[np.ndarray, "N S"]:
-    """Variance of slope'phi(s, pi) over the sampling of actions.
-
-    Parameters
-    ----------
-    feature_map, states, sampled
-        As for `expect_over_samples`.
-    slope
-        Direction of each candidate in which the features matter, shape (N, d).
-
-    Returns
-    -------
-    array
-        Shape (N, S), the variance of the mean; 0 in states that are not needed.
-    """
-    result = np.zeros((len(sampled.action), len(states)))
-    for j, rows, phi in _sampled_features(feature_map, states, sampled, slope.shape[1]):
-        group = sampled.group[j]
-        values = (phi @ slope[j]).reshape(-1, group, len(rows)).mean(axis=1)
-        result[j, sampled.rows[rows]] = values.var(axis=0, ddof=1) / len(values)
-    return result
-
-
-def _sampled_features(
-    feature_map: FeatureMap,
-    states: Float[np.ndarray, "S p"],
-    sampled: SampledActions,
-    n_features: int,
-) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-    """Features (L, c, d) of one candidate's actions in a few states at a time."""
-    n_draws, n_rows = sampled.action.shape[1:3]
-    for j, action in enumerate(sampled.action):
-        for rows in _chunks(np.arange(n_rows), n_draws * n_features):
-            here = states[sampled.rows[rows]]
-            points = Points(
-                np.tile(here, (n_draws, *(1,) * (here.ndim - 1))),
-                action[:, rows].reshape(n_draws * len(rows), -1),
-            )
-            yield j, rows, feature_map(points).reshape(n_draws, len(rows), n_features)
-
-
-def _chunks(rows: np.ndarray, width: int) -> Iterator[np.ndarray]:
-    size = max(_CHUNK_NUMBERS // max(width, 1), 1)
-    for start in range(0, len(rows), size):
-        yield rows[start : start + size]
+def _knows_mean(feature_map: FeatureMap, states: np.ndarray, n_numbers: int) -> bool:
+    """Whether the map knows its mean under normal actions, asked at one point."""
+    center, sd = np.zeros((1, n_numbers)), np.ones(n_numbers)
+    return gaussian_mean(feature_map, states[:1], center, sd) is not None

@@ -10,7 +10,7 @@ import math
 from typing import NamedTuple, final
 
 import numpy as np
-from jaxtyping import Float, PRNGKeyArray
+from jaxtyping import Float, Int, PRNGKeyArray
 
 from bayesdice_ppl.checks import even, positive
 from bayesdice_ppl.errors import SettingsError
@@ -51,11 +51,42 @@ class FourierMap(NamedTuple):
 
     def __call__(self, points: Points) -> Float[np.ndarray, "b d"]:
         """Features of points; the squares of all but the constant sum to 1."""
-        phase = self.scale(numbers(points, self.of, "fourier")) @ self.frequency
-        size = 1.0 / math.sqrt(self.frequency.shape[1])
-        return np.concatenate(
-            [np.ones((len(phase), 1)), size * np.cos(phase), size * np.sin(phase)], axis=1
-        )
+        return self._waves(self.scale(numbers(points, self.of, "fourier")), None)
+
+    @property
+    def sees(self) -> frozenset[str]:
+        """Which parts it looks at."""
+        return frozenset(parts_of(self.of))
+
+    def under_gaussian(
+        self,
+        states: Float[np.ndarray, "b p"] | Int[np.ndarray, " b"],
+        mean: Float[np.ndarray, "b q"],
+        sd: Float[np.ndarray, "#b q"] | Float[np.ndarray, " q"],
+    ) -> Float[np.ndarray, "b d"]:
+        """Mean features: waves at the mean, damped as the normal's characteristic function says.
+
+        E cos(w'x) = cos(w'm) exp(-sum_j (w_j s_j)^2 / 2) for x ~ Normal(m, diag(s^2)), and so for
+        the sine.
+        """
+        center, spread = self.scale.normal(states, mean, sd, self.of, "fourier")
+        return self._waves(center, np.exp(-0.5 * (spread**2 @ self.frequency**2)))
+
+    def _waves(
+        self, values: Float[np.ndarray, "b p"], damping: Float[np.ndarray, "#b h"] | None
+    ) -> Float[np.ndarray, "b d"]:
+        """A constant, cosines and sines of standardized numbers, times a factor."""
+        phase = values @ self.frequency
+        h = phase.shape[1]
+        result = np.empty((len(phase), 1 + 2 * h))
+        result[:, 0] = 1.0
+        np.cos(phase, out=result[:, 1 : h + 1])
+        np.sin(phase, out=result[:, h + 1 :])
+        size = 1.0 / math.sqrt(h)
+        factor = size if damping is None else size * damping
+        result[:, 1 : h + 1] *= factor
+        result[:, h + 1 :] *= factor
+        return result
 
 
 @final

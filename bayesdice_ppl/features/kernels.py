@@ -7,7 +7,7 @@ covariance of the ratio, and through k(x, .) a set of test features, one for eac
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple, Protocol, final
+from typing import NamedTuple, Protocol, final, runtime_checkable
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float
@@ -32,6 +32,20 @@ class Kernel(Protocol):
 
     def __call__(self, x: Float[Array, "n p"], y: Float[Array, "m p"]) -> Float[Array, "n m"]:
         """The matrix k(x_i, y_j)."""
+        ...
+
+
+@runtime_checkable
+class GaussianMeanKernel(Kernel, Protocol):
+    """A kernel whose mean over a normal first point may be known exactly."""
+
+    def under_gaussian(
+        self, mean: Float[Array, "n p"], variance: Float[Array, "#n p"], y: Float[Array, "m p"]
+    ) -> Float[Array, "n m"] | None:
+        """The matrix E k(x_i, y_j) over x_i ~ Normal(mean_i, diag(variance_i)).
+
+        None if no closed form is known, which depends on the kernel alone.
+        """
         ...
 
 
@@ -61,6 +75,18 @@ class SquaredExponential(NamedTuple):
     def __call__(self, x: Float[Array, "n p"], y: Float[Array, "m p"]) -> Float[Array, "n m"]:
         """The kernel's matrix."""
         return self.sd**2 * jnp.exp(-0.5 * _squared_distance(x, y, self.length_scale))
+
+    def under_gaussian(
+        self, mean: Float[Array, "n p"], variance: Float[Array, "#n p"], y: Float[Array, "m p"]
+    ) -> Float[Array, "n m"]:
+        """Mean of the kernel: the same one with wider length scales, and lower."""
+        square = jnp.asarray(self.length_scale, mean.dtype) ** 2
+        wide = square + variance
+        exponent = jnp.zeros((mean.shape[0], y.shape[0]), mean.dtype)
+        for j in range(mean.shape[1]):
+            exponent = exponent + (mean[:, None, j] - y[None, :, j]) ** 2 / wide[:, None, j]
+        height = jnp.prod(jnp.sqrt(square / wide), axis=1)
+        return self.sd**2 * height[:, None] * jnp.exp(-0.5 * exponent)
 
 
 @final
@@ -124,6 +150,18 @@ class Sum(NamedTuple):
         total = self.kernels[0](x, y)
         for kernel in self.kernels[1:]:
             total = total + kernel(x, y)
+        return total
+
+    def under_gaussian(
+        self, mean: Float[Array, "n p"], variance: Float[Array, "#n p"], y: Float[Array, "m p"]
+    ) -> Float[Array, "n m"] | None:
+        """Sum of the means, None where one is not known."""
+        total = jnp.zeros((mean.shape[0], y.shape[0]), mean.dtype)
+        for kernel in self.kernels:
+            one = kernel_mean(kernel, mean, variance, y)
+            if one is None:
+                return None
+            total = total + one
         return total
 
 
@@ -208,6 +246,26 @@ def sum_of(*kernels: Kernel) -> Sum:
 def product_of(*kernels: Kernel) -> Product:
     """Product of one or more kernels."""
     return Product(_some("product_of", kernels))
+
+
+def kernel_mean(
+    kernel: Kernel,
+    mean: Float[Array, "n p"],
+    variance: Float[Array, "#n p"],
+    y: Float[Array, "m p"],
+) -> Float[Array, "n m"] | None:
+    """E k(x, y) of any kernel over normal x, None unless it is known exactly.
+
+    Parameters
+    ----------
+    kernel
+        The kernel.
+    mean, variance, y
+        As for `GaussianMeanKernel.under_gaussian`.
+    """
+    if not isinstance(kernel, GaussianMeanKernel):
+        return None
+    return kernel.under_gaussian(mean, variance, y)
 
 
 def _squared_distance(

@@ -16,6 +16,7 @@ from scipy.linalg.lapack import dpstrf
 from bayesdice_ppl.features.kernels import (
     RELATIVE_TOLERANCE,
     Kernel,
+    kernel_mean,
 )
 
 
@@ -40,6 +41,13 @@ class NystromFeatures(NamedTuple):
     def __call__(self, x: Float[Array, "n p"]) -> Float[Array, "n d"]:
         """The features of each point."""
         return self.kernel(x, self.inducing) @ self.whiten
+
+    def under_gaussian(
+        self, mean: Float[Array, "n p"], variance: Float[Array, "#n p"]
+    ) -> Float[Array, "n d"] | None:
+        """E phi(x) over x ~ Normal(mean, diag(variance)), None where the kernel's is not known."""
+        found = kernel_mean(self.kernel, mean, variance, self.inducing)
+        return None if found is None else found @ self.whiten
 
     def __eq__(self, other: object) -> bool:
         return self is other

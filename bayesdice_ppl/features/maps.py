@@ -62,6 +62,40 @@ class FeatureMap(Protocol):
 
 
 @runtime_checkable
+class GaussianMeanMap(FeatureMap, Protocol):
+    """A map whose mean over a normal action may be known exactly."""
+
+    @property
+    def sees(self) -> frozenset[str]:
+        """Which of ``"state"`` and ``"action"`` it looks at."""
+        ...
+
+    def under_gaussian(
+        self,
+        states: Float[np.ndarray, "b p"] | Int[np.ndarray, " b"],
+        mean: Float[np.ndarray, "b q"],
+        sd: Float[np.ndarray, "#b q"] | Float[np.ndarray, " q"],
+    ) -> Float[np.ndarray, "b d"] | None:
+        """E phi(s, a) over actions of independent normal numbers.
+
+        Parameters
+        ----------
+        states
+            Vectors, shape (b, p), or codes of labels, shape (b,).
+        mean
+            Mean action in each, shape (b, q).
+        sd
+            Standard deviations, shape (q,) or (b, q); 0 is a number that is certain.
+
+        Returns
+        -------
+        array or None
+            Shape (b, d), float64; None if no closed form is known, which depends on the map alone.
+        """
+        ...
+
+
+@runtime_checkable
 class FeatureChoice(Protocol):
     """A choice of features; its text (`str`) is stored with the belief."""
 
@@ -72,6 +106,16 @@ class FeatureChoice(Protocol):
 
     def build(self, space: Space, rng_key: PRNGKeyArray | None) -> FeatureMap:
         """Fix what depends on the log; the key is needed by random features only."""
+        ...
+
+
+@runtime_checkable
+class PriorFeatures(Protocol):
+    """A choice of features whose size is a prior of the ratio, as a Gaussian process's is."""
+
+    @property
+    def is_prior(self) -> bool:
+        """True: the features keep their size. False: they are whitened, as all others are."""
         ...
 
 
@@ -112,6 +156,31 @@ def numbers(points: Points, of: str, name: str) -> Float[np.ndarray, "b p"]:
     return np.concatenate(found, axis=1)
 
 
+def gaussian_mean(
+    feature_map: FeatureMap,
+    states: Float[np.ndarray, "b p"] | Int[np.ndarray, " b"],
+    mean: Float[np.ndarray, "b q"],
+    sd: Float[np.ndarray, "#b q"] | Float[np.ndarray, " q"],
+) -> Float[np.ndarray, "b d"] | None:
+    """Mean of any map over normal actions, None unless it is known exactly.
+
+    Parameters
+    ----------
+    feature_map
+        The map.
+    states, mean, sd
+        As for `GaussianMeanMap.under_gaussian`.
+    """
+    if not isinstance(feature_map, GaussianMeanMap):
+        return None
+    return feature_map.under_gaussian(states, mean, sd)
+
+
+def sees_action(feature_map: FeatureMap) -> bool:
+    """Whether a map may look at the action; one that does not say may."""
+    return not isinstance(feature_map, GaussianMeanMap) or "action" in feature_map.sees
+
+
 def _check_size(size: Float[np.ndarray, " d"], what: str) -> None:
     if not np.isfinite(size).all():
         place = int(np.flatnonzero(~np.isfinite(size))[0])
@@ -130,6 +199,35 @@ class Scale(NamedTuple):
     def __call__(self, values: Float[np.ndarray, "b p"]) -> Float[np.ndarray, "b p"]:
         """Standardize: zero mean and unit standard deviation over the log."""
         return (values - self.center) / self.sd
+
+    def normal(
+        self,
+        states: Float[np.ndarray, "b p"] | Int[np.ndarray, " b"],
+        mean: Float[np.ndarray, "b q"],
+        sd: Float[np.ndarray, "#b q"] | Float[np.ndarray, " q"],
+        of: str,
+        name: str,
+    ) -> tuple[Float[np.ndarray, "b k"], Float[np.ndarray, "#b k"]]:
+        """Mean and standard deviation of the standardized numbers of the parts.
+
+        Parameters
+        ----------
+        states, mean, sd
+            As for `GaussianMeanMap.under_gaussian`.
+        of, name
+            As for `numbers`.
+
+        Returns
+        -------
+        (array, array)
+            Shapes (b, k), and (1, k) or (b, k); a state's numbers have no deviation.
+        """
+        center = self(numbers(Points(states, mean), of, name))
+        spread = np.zeros((len(np.atleast_2d(sd)), center.shape[1]))
+        if of != "state":
+            # The action's numbers are the last.
+            spread[:, center.shape[1] - mean.shape[1] :] = sd
+        return center, spread / self.sd
 
 
 def unit_size(values: Float[np.ndarray, "b d"]) -> Float[np.ndarray, " d"]:

@@ -57,6 +57,39 @@ class PolynomialMap(NamedTuple):
             result *= table[:, power]
         return result / self.size
 
+    @property
+    def sees(self) -> frozenset[str]:
+        """Which parts it looks at."""
+        return frozenset(parts_of(self.of))
+
+    def under_gaussian(
+        self,
+        states: Float[np.ndarray, "b p"] | Int[np.ndarray, " b"],
+        mean: Float[np.ndarray, "b q"],
+        sd: Float[np.ndarray, "#b q"] | Float[np.ndarray, " q"],
+    ) -> Float[np.ndarray, "b d"]:
+        """Mean features: products of the moments of independent normal numbers."""
+        center, spread = self.scale.normal(states, mean, sd, self.of, "polynomial")
+        result = np.ones((len(center), len(self.powers)))
+        for j, power in enumerate(self.powers.T):
+            result *= _moments(center[:, j], spread[:, j], power.max(initial=0))[:, power]
+        return result / self.size
+
+
+def _moments(
+    mean: Float[np.ndarray, " b"], sd: Float[np.ndarray, " #b"], degree: int
+) -> Float[np.ndarray, "b degree+1"]:
+    """E x^0 to E x^degree of x ~ Normal(mean, sd^2), shape (b, degree + 1).
+
+    By parts, E x^k = mean E x^(k-1) + (k - 1) sd^2 E x^(k-2).
+    """
+    table = np.ones((len(mean), degree + 1))
+    for k in range(1, degree + 1):
+        table[:, k] = mean * table[:, k - 1]
+        if k > 1:
+            table[:, k] += (k - 1) * sd**2 * table[:, k - 2]
+    return table
+
 
 @final
 class Polynomial(NamedTuple):

@@ -56,6 +56,25 @@ class ProcessMap(NamedTuple):
         with jax.enable_x64(True):
             return np.asarray(self.features(jnp.asarray(values)))
 
+    @property
+    def sees(self) -> frozenset[str]:
+        """Which parts it looks at."""
+        return frozenset(parts_of(self.of))
+
+    def under_gaussian(
+        self,
+        states: Float[np.ndarray, "b p"] | Int[np.ndarray, " b"],
+        mean: Float[np.ndarray, "b q"],
+        sd: Float[np.ndarray, "#b q"] | Float[np.ndarray, " q"],
+    ) -> Float[np.ndarray, "b d"] | None:
+        """Mean features, known for squared-exponential kernels and sums of them."""
+        if "action" not in self.sees:
+            return self(Points(states, mean))
+        center, spread = self.scale.normal(states, mean, sd, self.of, "gaussian_process")
+        with jax.enable_x64(True):
+            found = self.features.under_gaussian(jnp.asarray(center), jnp.asarray(spread**2))
+            return None if found is None else np.asarray(found)
+
 
 @final
 class Process(NamedTuple):
@@ -69,6 +88,11 @@ class Process(NamedTuple):
     def sees(self) -> frozenset[str]:
         """Which parts it looks at."""
         return frozenset(parts_of(self.of))
+
+    @property
+    def is_prior(self) -> bool:
+        """The kernel is the covariance of the ratio, so the features keep their size."""
+        return True
 
     def build(self, space: Space, rng_key: PRNGKeyArray | None) -> ProcessMap:
         """Choose the inducing points."""

@@ -1,8 +1,9 @@
 """From logs and candidates to a belief: settings, preparation, the fit, warnings, layout."""
 
-from bayesdice_ppl.fitting.fit import fit, fit_flat
+from bayesdice_ppl.fitting.defaults import default_features
+from bayesdice_ppl.fitting.fit import fit, fit_flat, settings_for
 from bayesdice_ppl.fitting.inputs import Inputs, Prepared
-from bayesdice_ppl.fitting.prepare import default_features, prepare, prepare_fit, read_inputs
+from bayesdice_ppl.fitting.prepare import prepare, prepare_fit, read_inputs
 from bayesdice_ppl.fitting.settings import FitSettings, Numerics, flat_settings
 
 __all__ = [
@@ -17,4 +18,5 @@ __all__ = [
     "prepare",
     "prepare_fit",
     "read_inputs",
+    "settings_for",
 ]

@@ -18,7 +18,8 @@ from jaxtyping import PRNGKeyArray
 
 from bayesdice_ppl.errors import LogsError, SettingsError
 from bayesdice_ppl.features import FeatureChoice
-from bayesdice_ppl.fitting.prepare import MIN_EPISODES, default_features, read_inputs
+from bayesdice_ppl.fitting.defaults import default_features
+from bayesdice_ppl.fitting.prepare import MIN_EPISODES, read_inputs
 from bayesdice_ppl.fitting.settings import FitSettings
 from bayesdice_ppl.inference.held_out import fit_folds, held_out_losses
 from bayesdice_ppl.logs import Logs

@@ -1,7 +1,8 @@
 """Preparation with features other than one-hot, which extrapolate to unlogged pairs.
 
 Vectors of the log go into the feature map as they are. Each candidate enters through the map's
-expectation under its actions: a sum over labels, a mean over sampled vectors.
+expectation under its actions: a sum over labels; over vectors exact where it is known, else a mean
+over sampled ones.
 """
 
 from __future__ import annotations
@@ -10,23 +11,35 @@ from collections.abc import Mapping
 
 import jax
 import numpy as np
-from jaxtyping import Float, PRNGKeyArray, Shaped
+from jaxtyping import Float, Int, PRNGKeyArray, Shaped
 
 from bayesdice_ppl.errors import LogsError, SettingsError
 from bayesdice_ppl.features import (
+    FeatureChoice,
     FeatureMap,
     Points,
+    PriorFeatures,
+    RotatedMap,
     Space,
+    expect,
     expect_over_labels,
-    expect_over_samples,
     principal_map,
     ratio_basis,
-    sample_actions,
+    whitened_map,
 )
+from bayesdice_ppl.fitting.action_ratio import ActionRatios, action_ratios
 from bayesdice_ppl.fitting.inputs import Inputs, Sampling
 from bayesdice_ppl.fitting.settings import FitSettings
 from bayesdice_ppl.logs import Logs, UsableRows
-from bayesdice_ppl.moments import Candidates, LoggedPairs, count_cells, logged_pairs, pad_cells
+from bayesdice_ppl.moments import (
+    Candidates,
+    Cells,
+    LoggedPairs,
+    count_cells,
+    logged_pairs,
+    pad_cells,
+    round_size,
+)
 from bayesdice_ppl.policies import (
     AlignedPolicies,
     ContinuousPolicy,
@@ -46,6 +59,8 @@ def featured_inputs(
     settings: FitSettings,
     rows: UsableRows,
     rng_key: PRNGKeyArray | None,
+    *,
+    whiten: bool = True,
 ) -> Inputs:
     """Bring logs and candidates onto features other than one-hot.
 
@@ -57,6 +72,8 @@ def featured_inputs(
         Which transitions are used.
     rng_key
         Key of random features and of sampled actions; not needed where there are none.
+    whiten
+        False: the test features keep their size and their constant, in principal directions.
 
     Raises
     ------
@@ -64,14 +81,17 @@ def featured_inputs(
         The input cannot be used; the message says where.
     """
     gamma = settings.gamma
-    if "action" not in settings.features.sees:
+    sees_action = "action" in settings.features.sees
+    if not sees_action and not settings.behavior_known:
         raise SettingsError(
             f"features: {settings.features} does not look at the action, and all candidates would "
-            "be alike. Join it by product(...) or concatenate(...) with features that do."
+            "be alike. Join it by product(...) or concatenate(...) with features that do, or give "
+            "behavior='logged' or 'cloned'."
         )
-    key_map = key_actions = None
+    key_map = key_actions = key_clone = None
     if rng_key is not None:
         key_map, key_actions = jax.random.split(jax.random.fold_in(rng_key, 1))
+        key_clone = jax.random.fold_in(rng_key, 4)
     aligned: AlignedPolicies | None = None
     action_labels: Shaped[np.ndarray, " A"] | None
     continuous: tuple[tuple[str, ContinuousPolicy], ...] = ()
@@ -92,9 +112,11 @@ def featured_inputs(
     by_code = logs.action_labels if action_labels is None else np.arange(len(action_labels))
     points = Points(states[pairs.state], by_code[pairs.action])
     space = Space(points, None if logs.vector_states else logs.state_labels, action_labels)
-    feature_map = principal_map(settings.features.build(space, key_map), points)
+    visits = np.bincount(pairs.of_row, minlength=len(pairs.state))
+    feature_map = _rotated(settings.features, space, visits, key_map, whiten)
     at_pair = feature_map(points)
-    _check_actions(feature_map, points, at_pair, str(settings.features))
+    if not settings.behavior_known:
+        _check_actions(feature_map, points, at_pair, str(settings.features))
     _check_memory(len(names), len(cells.pair), at_pair.shape[1])
     basis = ratio_basis(at_pair)
     cells = cells._replace(pair_features=at_pair, basis=basis)
@@ -106,19 +128,24 @@ def featured_inputs(
     sampling = None
     dead = np.zeros((len(names), len(states)), dtype=bool)
     kept = np.ones((len(names), len(states)))
-    if aligned is None:
-        if key_actions is None:
-            raise SettingsError(
-                "rng_key: expected a key such as jax.random.key(0), found None. The candidates' "
-                "actions are drawn at random."
-            )
-        observations = states if logs.vector_states else logs.state_labels
-        width = logs.action_labels.shape[1]
-        sampled = sample_actions(
-            continuous, observations, used, settings.numerics.action_draws, width, key_actions
+    if not sees_action:
+        same = feature_map(Points(states, by_code[np.zeros(len(states), dtype=np.int64)]))
+        at_state = np.broadcast_to(same, (len(names), *same.shape))
+        if aligned is not None:
+            _, kept = _onto_logged_actions(aligned.probabilities, pairs)
+    elif aligned is None:
+        at_state, sampled = expect(
+            feature_map,
+            states,
+            continuous,
+            states if logs.vector_states else logs.state_labels,
+            used,
+            at_pair.shape[1],
+            n_numbers=logs.action_labels.shape[1],
+            n_draws=settings.numerics.action_draws,
+            rng_key=key_actions,
         )
-        sampling = Sampling(feature_map, states, sampled)
-        at_state = expect_over_samples(feature_map, states, sampled, at_pair.shape[1])
+        sampling = None if sampled is None else Sampling(feature_map, states, sampled)
     else:
         probabilities, kept = _onto_logged_actions(aligned.probabilities, pairs)
         dead = (kept <= 0.0) & used
@@ -130,7 +157,12 @@ def featured_inputs(
         acted = np.zeros(len(states), dtype=bool)
         acted[pairs.state] = True
         dead |= used & ~acted
-    candidates = Candidates(None, np.ones((len(names), basis.shape[1])), kept, at_state)
+    known: ActionRatios | None = None
+    if settings.behavior_known:
+        known = action_ratios(logs, policies, names, pairs, rows, settings.behavior, key_clone)
+    weights = np.ones((len(names), basis.shape[1]))
+    ratio = None if known is None else known.by_pair
+    cells, candidates = _pad(cells, Candidates(None, weights, kept, at_state, None, ratio))
     return Inputs(
         logs=logs,
         names=names,
@@ -144,7 +176,45 @@ def featured_inputs(
         dead_state=dead,
         settings=settings,
         sampling=sampling,
+        action_ratios=known,
     )
+
+
+def _pad(cells: Cells, candidates: Candidates) -> tuple[Cells, Candidates]:
+    """Add pairs and states that no transition has, so that logs of one world have few shapes."""
+    n_pairs, n_states = len(cells.pair_state), candidates.kept.shape[1]
+    pairs, states = round_size(n_pairs) - n_pairs, round_size(n_states) - n_states
+    known = candidates.action_ratio
+    at_state, at_pair, basis = candidates.at_state, cells.pair_features, cells.basis
+    assert at_state is not None
+    assert at_pair is not None
+    assert basis is not None
+    return cells._replace(
+        pair_state=np.pad(cells.pair_state, (0, pairs)),
+        pair_action=np.pad(cells.pair_action, (0, pairs)),
+        pair_features=np.pad(at_pair, ((0, pairs), (0, 0))),
+        basis=np.pad(basis, ((0, pairs), (0, 0))),
+    ), candidates._replace(
+        kept=np.pad(candidates.kept, ((0, 0), (0, states)), constant_values=1.0),
+        at_state=np.pad(at_state, ((0, 0), (0, states), (0, 0))),
+        action_ratio=None if known is None else np.pad(known, ((0, 0), (0, pairs))),
+    )
+
+
+def _rotated(
+    choice: FeatureChoice,
+    space: Space,
+    visits: Int[np.ndarray, " P"],
+    rng_key: PRNGKeyArray | None,
+    whiten: bool,
+) -> RotatedMap:
+    """Build the features and whiten them, unless their size is a prior."""
+    built = choice.build(space, rng_key)
+    if not whiten:
+        return principal_map(built, space.points)
+    if isinstance(choice, PriorFeatures) and choice.is_prior:
+        return principal_map(built, space.points).padded()
+    return whitened_map(built, space.points, visits).padded()
 
 
 def _onto_logged_actions(

@@ -14,8 +14,9 @@ from jaxtyping import PRNGKeyArray
 
 from bayesdice_ppl.features import FeatureChoice
 from bayesdice_ppl.fitting.choose_features import Alternative, alternatives, choose_features
+from bayesdice_ppl.fitting.defaults import with_defaults
 from bayesdice_ppl.fitting.layout import lay_out
-from bayesdice_ppl.fitting.prepare import check_logged_policy, default_features, prepare_fit
+from bayesdice_ppl.fitting.prepare import check_logged_policy, prepare_fit
 from bayesdice_ppl.fitting.settings import (
     FitSettings,
     Numerics,
@@ -57,6 +58,7 @@ def fit(
     model: RatioModel | str | None = None,
     inference: Engine | str | None = None,
     statistic: Statistic | str | Sequence[Statistic | str] | None = None,
+    behavior: str | None = None,
     on_termination: str | None = None,
     cluster: str | None = None,
     joint: bool | None = None,
@@ -82,22 +84,28 @@ def fit(
         A key of `jax.random`; the same key, logs and settings give the same belief.
     features
         What ratio and multipliers can tell apart, from `bayesdice_ppl.features`. By default
-        one-hot for labels; for vectors 200 random Fourier features, or 100 for each label of an
-        action or a state beside a vector. From a list, the one with the least held-out loss is
-        taken; ``belief.attrs["regularization"]`` reports all.
+        one-hot for labels. For vectors random Fourier features: of the state where the logging
+        policy is known and gamma is above 0, at most 300 and one for 40 transitions; else of state
+        and action, at most 200. From a list, the one with the least held-out loss is taken;
+        ``belief.attrs["regularization"]`` reports all.
     model
-        The model of the ratio: ``"linear"`` (default), one made by `bayesdice_ppl.models`, or one
-        of your own (see `bayesdice_ppl.models.RatioModel`). The ratio of
-        ``linear(link="softplus")`` is never negative.
+        The model of the ratio: ``"linear"``, one made by `bayesdice_ppl.models`, or one of your own
+        (see `bayesdice_ppl.models.RatioModel`). ``linear(link="exp")``, whose ratio is positive, is
+        the default for vectors where the logging policy is known, ``linear()`` elsewhere.
     inference
-        ``"svi"`` (default): the NumPyro program; ``"exact"``: its closed form; ``"nuts"``: draws
-        from the same program in several chains, which is slow and checks SVI where there is no
-        closed form. Or an engine with its settings, from `bayesdice_ppl.inference`:
-        ``Svi(windows=8)``, ``Nuts(chains=8)``.
+        ``"svi"``: the NumPyro program, the default for labels; ``"exact"``: its closed form;
+        ``"laplace"``: the closed form around the mode, the default for vectors; ``"nuts"``: draws
+        from the same program in several chains, which is slow and checks the others. Or an engine
+        with its settings, from `bayesdice_ppl.inference`: ``Svi(windows=8)``, ``Nuts(chains=8)``.
     statistic
         What a value is: a statistic of the one-step reward from `bayesdice_ppl.statistics`, such as
         ``cvar(0.1)``; the mean if None. The first of a list is the belief's ``value``. Each is also
         kept under its own name, all in one joint belief.
+    behavior
+        For vectors, where the logging policy is known from. The ratio is then the candidate's
+        probability of each action over the logging policy's, times a function that is learned.
+        ``"logged"``: the log's propensities, the default where it has them. ``"cloned"``: a policy
+        cloned from the log, the default elsewhere. ``"none"``: the whole ratio is learned.
     on_termination
         ``"restart"`` (default): a fresh start follows; ``"absorb"``: reward 0 for ever.
     cluster
@@ -147,6 +155,7 @@ def fit(
             "model": model,
             "inference": inference,
             "statistic": statistic,
+            "behavior": behavior,
             "on_termination": on_termination,
             "cluster": cluster,
             "joint": joint,
@@ -156,7 +165,8 @@ def fit(
             "numerics": numerics,
         },
     )
-    maps = default_features(logs) if features is None else features
+    given = with_defaults(logs, gamma, {**given, "features": features})
+    maps = given.pop("features")
     choices = [
         FitSettings(gamma, **given, features=chosen, prior=width)
         for chosen, width in alternatives(maps, Prior() if prior is None else prior)
@@ -210,5 +220,15 @@ def fit_flat(
 ) -> DataTree:
     """Fit under flat settings, as the command line and a belief have them."""
     check_key(rng_key)
-    flat.setdefault("features", default_features(logs))
-    return fit_settings(logs, policies, [flat_settings(**flat)], rng_key)
+    settings = settings_for(logs, **flat)
+    return fit_settings(logs, policies, [settings], rng_key)
+
+
+def settings_for(logs: Logs, **flat: Any) -> FitSettings:
+    """Settings from flat names, with the defaults that suit a log; see `fit_flat`."""
+    asked = flat_settings(**flat)
+    given = with_defaults(logs, asked.gamma, {**flat, "constraint": asked.constraint})
+    if flat.get("link") is not None:
+        given.pop("model", None)
+    del given["constraint"]
+    return flat_settings(**given)

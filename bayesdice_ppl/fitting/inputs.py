@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
 
 from bayesdice_ppl.features import FeatureMap, SampledActions
+from bayesdice_ppl.fitting.action_ratio import ActionRatios
 from bayesdice_ppl.fitting.settings import FitSettings
 from bayesdice_ppl.inference import Problem
 from bayesdice_ppl.logs import Logs, UsableRows
@@ -58,7 +59,9 @@ class Inputs(NamedTuple):
     settings
         Every choice that was made.
     sampling
-        How actions were sampled, where they are vectors; else None.
+        How actions were sampled, where any were; else None.
+    action_ratios
+        The candidates' action ratios, where the logging policy is known; else None.
     """
 
     logs: Logs
@@ -73,6 +76,7 @@ class Inputs(NamedTuple):
     dead_state: Bool[np.ndarray, "N S"]
     settings: FitSettings
     sampling: Sampling | None = None
+    action_ratios: ActionRatios | None = None
 
     @property
     def reward(self) -> Float[np.ndarray, " n"]:

@@ -24,11 +24,13 @@ from bayesdice_ppl.fitting.support import (
     support_warnings,
 )
 from bayesdice_ppl.fitting.warnings import (
+    capped_weight,
     constant_reward,
     many_features,
     moved_shift,
     much_left_out,
     odd_spread,
+    poor_clone,
     sampling_diagnostics,
     thin_spread,
     thin_tail,
@@ -80,11 +82,14 @@ def lay_out(
     problem, solution, drawn = fitted
     support = measure_support(prepared)
     df = np.asarray(problem.pilots.degrees_of_freedom)
+    known = inputs.action_ratios
     warnings = [
         *support_warnings(names, support, extrapolates=_extrapolates(inputs)),
         *constant_reward(inputs),
         *much_left_out(inputs),
         *many_features(inputs),
+        *capped_weight(inputs),
+        *poor_clone(inputs),
         *thin_spread(names, df),
         *unconverged(names, solution.drift),
         *unmixed(names, solution),
@@ -135,6 +140,8 @@ def lay_out(
         normalization_lam=own_lam,
         normalization_epsilon=own_epsilon,
         normalization_probability=own_probability,
+        capped_share=None if known is None else known.capped,
+        clone=None if known is None else known.report,
         action_standard_error=None if settings.tabular else action_sampling_error(prepared),
         **sampling_diagnostics(solution),
         **support._asdict(),
@@ -158,7 +165,8 @@ def _achieved(
 ) -> tuple[np.ndarray, np.ndarray]:
     """P_q(ell <= epsilon), and the surrogate's bound: in closed form, or else over the draws."""
     surrogate = settings.constraint.surrogate
-    known = closed_form_bounds(problem, solution, surrogate, linear=settings.model.linear)
+    linear = settings.model.linear or problem.tangent
+    known = closed_form_bounds(problem, solution, surrogate, linear=linear)
     if known is not None:
         return known.probability, known.bound
     epsilon = np.array([price.epsilon for price in problem.prices])

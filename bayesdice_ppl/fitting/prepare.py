@@ -13,9 +13,8 @@ import jax
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
-from bayesdice_ppl import features as feature_maps
 from bayesdice_ppl.errors import LogsError, SettingsError
-from bayesdice_ppl.features import FeatureChoice
+from bayesdice_ppl.fitting.defaults import with_defaults
 from bayesdice_ppl.fitting.featured import featured_inputs
 from bayesdice_ppl.fitting.inputs import Inputs, Prepared
 from bayesdice_ppl.fitting.settings import FitSettings, is_setting, refuse_moved, with_preset
@@ -35,30 +34,6 @@ MIN_EPISODES = 10
 """Fewest episodes from which a spread between episodes is taken."""
 
 _onto_pairs = jax.jit(jax.vmap(renormalize, in_axes=(0, None, None, None)))
-
-
-def default_features(logs: Logs) -> FeatureChoice:
-    """Features that suit a log: one-hot for labels, random Fourier for vectors.
-
-    For vectors there are up to 200, or 100 for each label beside a vector, and at most one for
-    each 25 transitions.
-    """
-    if not isinstance(logs, Logs) or not (logs.vector_states or logs.vector_actions):
-        return feature_maps.one_hot()
-    # More would follow the noise of the log.
-    most = logs.n_transitions // 25
-    if logs.vector_states and logs.vector_actions:
-        return feature_maps.fourier(_even(most, 200))
-    vector, label = ("state", "action") if logs.vector_states else ("action", "state")
-    labels = logs.action_labels if logs.vector_states else logs.state_labels
-    return feature_maps.product(
-        feature_maps.fourier(_even(most // len(labels), 100), of=vector),
-        feature_maps.one_hot(of=label),
-    )
-
-
-def _even(number: int, most: int) -> int:
-    return int(np.clip(number - number % 2, 10, most))
 
 
 def prepare_fit(
@@ -82,8 +57,14 @@ def prepare_fit(
         The input cannot be used; the message says where.
     """
     inputs = read_inputs(logs, policies, settings, rng_key)
-    guided = settings.inference.guided
-    problem = prepare_problem(inputs.cells, inputs.candidates, settings.form, guided=guided)
+    engine = settings.inference
+    problem = prepare_problem(
+        inputs.cells,
+        inputs.candidates,
+        settings.form,
+        guided=engine.guided,
+        tangent=engine.tangent,
+    )
     return Prepared(inputs, problem)
 
 
@@ -221,8 +202,7 @@ def prepare(
         The input cannot be used; the message says where.
     """
     refuse_moved("prepare", {name: given[name] for name in given if not is_setting(name)})
-    chosen = with_preset(given.pop("preset", None), given)
-    chosen.setdefault("features", default_features(logs))
+    chosen = with_defaults(logs, gamma, with_preset(given.pop("preset", None), given))
     settings = FitSettings(gamma, **chosen)
     if not settings.plain:
         raise SettingsError(

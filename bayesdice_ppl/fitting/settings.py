@@ -22,6 +22,7 @@ from bayesdice_ppl.moments import MomentSettings, Prior
 from bayesdice_ppl.statistics import Statistic, mean, statistic_choice
 
 TERMINATIONS = ("restart", "absorb")
+BEHAVIORS = ("logged", "cloned", "none")
 CLUSTERS = ("transition", "episode")
 
 
@@ -34,9 +35,13 @@ class Numerics:
     ----------
     action_draws
         Even number of actions drawn in each state, for the expectation over a policy of continuous
-        actions. The standard error that this leaves in a value is reported.
+        actions whose mean features have no closed form. The standard error that this leaves in a
+        value is reported; it is 0 for a `GaussianPolicy` where the features know their mean.
     folds
         Number of folds, by episode, for the held-out loss.
+    jackknife
+        Most groups of episodes that are left out in turn, to see how far a value on features moves.
+        The belief has at least that spread. 0: none are left out.
 
     Raises
     ------
@@ -46,11 +51,14 @@ class Numerics:
 
     action_draws: int = 32
     folds: int = 5
+    jackknife: int = 25
 
     def __post_init__(self) -> None:
         # Actions are drawn in mirrored pairs.
         checks.even("action_draws", self.action_draws, 4)
         checks.whole("folds", self.folds, 2)
+        if self.jackknife != 0:
+            checks.whole("jackknife", self.jackknife, 5)
 
 
 PRESETS: dict[str, dict[str, Any]] = {
@@ -81,6 +89,9 @@ class FitSettings:
         The engine.
     statistic
         What a value is: statistics of the one-step reward. The first is the belief's ``value``.
+    behavior
+        Where the logging policy is known from: ``"logged"`` (the log's propensities), ``"cloned"``
+        or ``"none"``.
     on_termination
         ``"restart"``: a fresh start follows; ``"absorb"``: reward 0 for ever.
     cluster
@@ -107,6 +118,7 @@ class FitSettings:
     model: RatioModel = linear()  # noqa: RUF009
     inference: Engine = Svi()  # noqa: RUF009
     statistic: tuple[Statistic, ...] = (mean(),)
+    behavior: str = "none"
     on_termination: str = "restart"
     cluster: str | None = None
     joint: bool = True
@@ -127,6 +139,7 @@ class FitSettings:
             model: RatioModel | str = ...,
             inference: Engine | str = ...,
             statistic: Statistic | str | tuple[Statistic | str, ...] = ...,
+            behavior: str = ...,
             on_termination: str = ...,
             cluster: str | None = ...,
             joint: bool = ...,
@@ -143,6 +156,12 @@ class FitSettings:
         self._read("model", model_choice)
         self._read("inference", engine_choice)
         self._read("statistic", _statistics)
+        checks.one_of("behavior", self.behavior, BEHAVIORS)
+        if self.behavior_known and self.tabular:
+            raise SettingsError(
+                f"behavior={self.behavior!r}: expected features other than one-hot, which have a "
+                "weight for each pair and gain nothing from it. Leave behavior out."
+            )
         checks.one_of("on_termination", self.on_termination, TERMINATIONS)
         checks.flag("joint", self.joint)
         checks.flag("include_logged", self.include_logged)
@@ -191,10 +210,21 @@ class FitSettings:
         return self.features == one_hot()
 
     @property
+    def behavior_known(self) -> bool:
+        """Whether the action ratio is known, from the log or from a clone."""
+        return self.behavior != "none"
+
+    @property
     def small_sample(self) -> bool:
         """Whether rarely logged pairs widen the belief."""
         constraint = self.constraint
         return self.tabular and constraint.calibrated and constraint.small_sample is not False
+
+    @property
+    def jackknife(self) -> int:
+        """Groups of episodes that are left out in turn; 0 where the form has no use for it."""
+        suits = not self.tabular and self.constraint.calibrated and self.cluster == "episode"
+        return self.numerics.jackknife if suits else 0
 
     @property
     def plain(self) -> bool:
@@ -224,6 +254,7 @@ class FitSettings:
             prior=self.prior,
             by_episode=self.cluster == "episode",
             small_sample=self.small_sample,
+            jackknife=self.jackknife,
         )
 
     @property
@@ -243,11 +274,13 @@ class FitSettings:
             "surrogate": str(constraint.surrogate),
             "model": str(self.model),
             "link": str(self.model.link) if isinstance(self.model, LinearModel) else None,
+            "behavior": self.behavior,
             "inner": constraint.inner,
             "on_termination": self.on_termination,
             "features": str(self.features),
             "action_draws": self.numerics.action_draws,
             "cluster": self.cluster,
+            "jackknife": self.numerics.jackknife,
             "joint": self.joint,
             "small_sample": self.small_sample,
             "value_constraint": constraint.value_constraint,

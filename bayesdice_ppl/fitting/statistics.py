@@ -87,6 +87,7 @@ def count_statistics(prepared: Prepared) -> Entries:
         inputs.settings.form,
         rewards,
         guided=inputs.settings.inference.guided,
+        tangent=inputs.settings.inference.tangent,
     )
     names = inputs.names * n_statistics
     return Entries(problem, candidates, names, distributions, centers)

@@ -209,12 +209,12 @@ def measure_support(prepared: Prepared) -> Support:
 
 
 def action_sampling_error(prepared: Prepared) -> Float[np.ndarray, " N"]:
-    """Standard error of each value from drawing actions instead of summing over them.
+    """Standard error of each value from drawing actions instead of taking their exact mean.
 
     Returns
     -------
     array
-        Shape (N,), in reward per step; 0 where actions are labels.
+        Shape (N,), in reward per step; 0 where actions are labels, or their mean is exact.
     """
     inputs, pilots = prepared.inputs, prepared.problem.pilots
     cells = inputs.cells

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from bayesdice_ppl.belief import SupportWarning
+from bayesdice_ppl.fitting.action_ratio import MOST
 from bayesdice_ppl.fitting.inputs import Inputs
 from bayesdice_ppl.fitting.settings import FitSettings
 from bayesdice_ppl.inference import Solution
@@ -24,6 +25,8 @@ R_HAT, EFFECTIVE_DRAWS, DIVERGING = 1.05, 100.0, 0.01
 """Past these NUTS counts as not mixed: R-hat, effective draws, share of divergent ones."""
 MANY_FEATURES = (0.05, 0.1)
 """Features per transition past which a belief follows the noise: it warns, and it abstains."""
+CAPPED = (0.05, 0.3)
+"""Share of a candidate's weight above the cap of its action ratio: warns past, abstains past."""
 TAIL_MIN = 5.0
 """Effective transitions that a tail needs."""
 UNMET = 0.05
@@ -100,7 +103,7 @@ def many_features(inputs: Inputs) -> list[SupportWarning]:
     if inputs.settings.tabular:
         return []
     at_pair = inputs.cells.pair_features
-    count = 0 if at_pair is None else at_pair.shape[1]
+    count = 0 if at_pair is None else int(np.any(at_pair != 0.0, axis=0).sum())
     n = int(inputs.cells.n_transitions)
     if count <= MANY_FEATURES[0] * n:
         return []
@@ -109,6 +112,32 @@ def many_features(inputs: Inputs) -> list[SupportWarning]:
         "belief is too narrow. Use fewer, or give fit a list of features to choose from."
     )
     return [SupportWarning(name, reason, count > MANY_FEATURES[1] * n) for name in inputs.names]
+
+
+def capped_weight(inputs: Inputs) -> list[SupportWarning]:
+    """Warn when much of a candidate's weight lies above the cap of the action ratio."""
+    known = inputs.action_ratios
+    if known is None:
+        return []
+    return [
+        SupportWarning(
+            name,
+            f"takes logged actions more than {MOST:g} times as often as the logging policy. "
+            f"{share:.0%} of its weight is above that, and is left out. Log a policy closer to it.",
+            bool(share > CAPPED[1]),
+        )
+        for name, share in zip(inputs.names, known.capped, strict=True)
+        if share > CAPPED[0]
+    ]
+
+
+def poor_clone(inputs: Inputs) -> list[SupportWarning]:
+    """Warn when the logging policy was cloned, and the clone does not act as it did."""
+    known = inputs.action_ratios
+    if known is None or known.report is None or not known.report.poor:
+        return []
+    reason = f"rests on a clone of the logging policy. {known.report.sentence}"
+    return [SupportWarning(name, reason, False) for name in inputs.names]
 
 
 def thin_tail(
@@ -140,9 +169,9 @@ def unmet_constraint(
         SupportWarning(
             name,
             f"has P(ell <= epsilon) = {value:.2f}: no ratio on these features, under this prior, "
-            "meets the constraint. Its value may be biased. Give fit a list of features to choose "
-            "from.",
-            False,
+            "meets the constraint. Its value may be off by far more than its belief says. Log a "
+            "policy closer to it, or give fit a list of features to choose from.",
+            True,
         )
         for name, value in zip(names, probability, strict=True)
         if value < UNMET

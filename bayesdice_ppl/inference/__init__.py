@@ -5,6 +5,7 @@ from bayesdice_ppl.inference.draws import Drawing, Draws, draw, split_key
 from bayesdice_ppl.inference.engine import Engine, Solution, solve
 from bayesdice_ppl.inference.engines import ENGINES, engine_choice
 from bayesdice_ppl.inference.exact import Exact
+from bayesdice_ppl.inference.laplace import Laplace
 from bayesdice_ppl.inference.nuts import Nuts, run_nuts
 from bayesdice_ppl.inference.one_model import (
     OneModelPosterior,
@@ -24,6 +25,7 @@ __all__ = [
     "Engine",
     "Exact",
     "FitForm",
+    "Laplace",
     "Normalization",
     "Nuts",
     "OneModelPosterior",

@@ -69,6 +69,11 @@ class Engine(Protocol):
         """Whether it moves in the problem's coordinates."""
         ...
 
+    @property
+    def tangent(self) -> bool:
+        """Whether it solves the problem as it is linear around its mode."""
+        ...
+
     def check(self, form: FitForm, draws: int) -> None:
         """Refuse what it cannot do, and say which engine can.
 

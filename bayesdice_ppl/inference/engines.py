@@ -8,10 +8,16 @@ from bayesdice_ppl import checks
 from bayesdice_ppl.errors import SettingsError
 from bayesdice_ppl.inference.engine import Engine
 from bayesdice_ppl.inference.exact import Exact
+from bayesdice_ppl.inference.laplace import Laplace
 from bayesdice_ppl.inference.nuts import Nuts
 from bayesdice_ppl.inference.svi import Svi
 
-ENGINES: dict[str, Callable[[], Engine]] = {"svi": Svi, "exact": Exact, "nuts": Nuts}
+ENGINES: dict[str, Callable[[], Engine]] = {
+    "svi": Svi,
+    "exact": Exact,
+    "laplace": Laplace,
+    "nuts": Nuts,
+}
 
 
 def engine_choice(given: Engine | str) -> Engine:

@@ -34,6 +34,11 @@ class Exact(NamedTuple):
         """It moves in no coordinates."""
         return False
 
+    @property
+    def tangent(self) -> bool:
+        """It takes the ratio as it is."""
+        return False
+
     def check(self, form: FitForm, draws: int) -> None:
         """Refuse what has no closed form."""
         missing = form.constraint.closed_form_missing()

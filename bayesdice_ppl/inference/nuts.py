@@ -58,6 +58,11 @@ class Nuts(NamedTuple):
         """It moves in coordinates."""
         return True
 
+    @property
+    def tangent(self) -> bool:
+        """It takes the ratio as it is."""
+        return False
+
     def check(self, form: FitForm, draws: int) -> None:
         """Refuse a level to be fitted, a guide's multipliers, and settings out of range."""
         surrogate = form.constraint.surrogate

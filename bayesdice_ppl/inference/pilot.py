@@ -1,20 +1,22 @@
 """The first estimate, or pilot: the ratio at which Sigma is evaluated and then frozen.
 
 Sigma depends on the ratio that is being inferred. As in two-step generalized method of moments, a
-first estimate is made with Sigma at the logging policy's ratio, one everywhere. Sigma is then
-evaluated once at that estimate. The same estimate gives the temporal-difference errors for the
-small-sample rule and the joint belief.
+first estimate is made with Sigma at the logging policy's ratio, one everywhere, or at the action
+ratio where it is known. Sigma is then evaluated at that estimate: once for a linear ratio, a few
+times for others. The last estimate gives the temporal-difference errors for the small-sample rule
+and the joint belief.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from bayesdice_ppl.constraint import residual_covariance, small_sample_rule, start_weight
-from bayesdice_ppl.models import Ratio
+from bayesdice_ppl.models import FirstEstimate, Ratio
 from bayesdice_ppl.moments import VALUE_ROW, Cells, Moments, MomentSettings
 
 
@@ -42,6 +44,8 @@ class Pilot(NamedTuple):
     degrees_of_freedom
         Degrees of freedom of the Student t from which values are drawn. By the small-sample rule;
         m - 1 for other features with episodes as the unit; else infinite.
+    latent
+        Latent numbers and value of the estimate, shape (L + 1,).
     unit
         The pair that each pair's visits are counted with, shape (P,); see `Moments`.
     """
@@ -55,6 +59,7 @@ class Pilot(NamedTuple):
     start_weight: Float[Array, ""]
     slope: Float[Array, " R"]
     degrees_of_freedom: Float[Array, ""]
+    latent: Float[Array, " L"]
     unit: Int[Array, " P"] | None = None
 
 
@@ -83,10 +88,21 @@ def run_pilot(
     # The logging policy's ratio: one everywhere, or on the pairs that the policy visits.
     n_cells = cells.pair.shape[0]
     one = moments.active[cells.pair] if settings.tabular else jnp.ones(n_cells)
-    first = residual_covariance(cells, moments, one, settings, by_episode=clustered)
-    estimate = ratio.estimate(first / n)
+    if moments.action_ratio is not None:
+        one = moments.action_ratio[cells.pair]
+
+    def covariance_at(by_cell: Float[Array, " C"]) -> Float[Array, "R R"]:
+        return residual_covariance(cells, moments, by_cell, settings, by_episode=clustered)
+
+    estimate = ratio.estimate(covariance_at(one) / n)
+
+    def refresh(_: Int[Array, ""], last: FirstEstimate) -> FirstEstimate:
+        return ratio.estimate(covariance_at(last.by_pair[cells.pair]) / n, last.latent)
+
+    if ratio.refreshes > 1:
+        estimate = jax.lax.fori_loop(1, ratio.refreshes, refresh, estimate)
     by_cell, slope = estimate.by_pair[cells.pair], estimate.slope
-    covariance = residual_covariance(cells, moments, by_cell, settings, by_episode=clustered)
+    covariance = covariance_at(by_cell)
     # A row of the design times the slope is a temporal-difference error.
     error = moments.design @ slope
     df = jnp.asarray(jnp.inf, by_cell.dtype)
@@ -107,6 +123,7 @@ def run_pilot(
         start_weight=start_weight(cells, by_cell, settings),
         slope=slope,
         degrees_of_freedom=df,
+        latent=estimate.latent,
         unit=moments.unit,
     )
 

@@ -5,8 +5,9 @@ Candidates have the same shapes, so every stage is one `jax.vmap` over them.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
@@ -26,8 +27,16 @@ from bayesdice_ppl.constraint import (
     residual_rank,
     row_mean_square,
 )
+from bayesdice_ppl.inference.jackknife import Groups, deal_groups, widened
 from bayesdice_ppl.inference.pilot import Pilot, run_pilot
-from bayesdice_ppl.models import Coordinates, Ratio, RatioModel
+from bayesdice_ppl.models import (
+    Coordinates,
+    LinearGaussianRatio,
+    Ratio,
+    RatioModel,
+    TangentRatio,
+    tangent_at_mode,
+)
 from bayesdice_ppl.models.coordinates import rough_noise
 from bayesdice_ppl.models.gaussian import WIDE
 from bayesdice_ppl.moments import (
@@ -65,6 +74,8 @@ class FitForm(NamedTuple):
         Whether episodes are the independent unit, rather than transitions.
     small_sample
         Whether rarely logged pairs widen the belief.
+    jackknife
+        Most groups of episodes that are left out in turn and may widen the belief; 0: none.
     """
 
     moments: MomentSettings
@@ -73,6 +84,7 @@ class FitForm(NamedTuple):
     prior: Prior
     by_episode: bool = False
     small_sample: bool = True
+    jackknife: int = 0
 
     @property
     def affine_multipliers(self) -> bool:
@@ -109,6 +121,11 @@ class Problem(NamedTuple):
     rewards: TransformedRewards | None = None
 
     @property
+    def tangent(self) -> bool:
+        """Whether the ratio is taken as it is linear around its mode."""
+        return isinstance(self.ratio, TangentRatio)
+
+    @property
     def n_policies(self) -> int:
         """Number of candidates, or of entries."""
         return self.pilots.value.shape[0]
@@ -130,6 +147,7 @@ def prepare(
     rewards: TransformedRewards | None = None,
     *,
     guided: bool = True,
+    tangent: bool = False,
 ) -> Problem:
     """Moments, first estimate, chance constraint and coordinates of every candidate.
 
@@ -146,6 +164,8 @@ def prepare(
     guided
         Whether the engine moves in coordinates. For many pairs they cost as much as a closed form,
         so they are made only if needed.
+    tangent
+        Whether the engine solves the problem as it is linear around its mode.
     """
     chosen = form.constraint
     sums = None if rewards is None else rewards._replace(by_row=None, cell=None)
@@ -178,7 +198,7 @@ def prepare(
         if own is not None:
             found = chance_price(n, 1, xi=own.xi, lam=own.lam, epsilon=own.epsilon)
             auxiliary = (found.lam / found.epsilon, found.epsilon)
-        constraint, coordinates = _constraints(
+        constraint, coordinates, ratio, pilots = _constraints(
             cells,
             ratio,
             pilots,
@@ -190,6 +210,9 @@ def prepare(
             chosen.penalty,
             chosen.value_constraint,
             guided or covariances.shape[-1] <= WIDE,
+            (tangent and not form.model.linear, form.model.linear),
+            deal_groups(cells, form.jackknife) if form.jackknife else None,
+            form.moments,
         )
     return Problem(cells, ratio, constraint, coordinates, pilots, prices, rewards)
 
@@ -225,15 +248,17 @@ def _pilots(
     ) -> tuple[Ratio, Pilot, Float[Array, " R"]]:
         cells = with_rewards(log, counted)
         moments = build_moments(cells, state_features(cells, candidate), settings)
-        ratio = model.build(cells, moments, prior)
+        ratio: Ratio = model.build(cells, moments, prior)
         pilot = run_pilot(cells, ratio, settings, by_episode=by_episode, small_sample=small_sample)
         return ratio, pilot, live_rows(moments)
 
-    return jax.vmap(one)(jax.tree.map(jnp.asarray, candidates), rewards)
+    return _each(one, model.linear)(jax.tree.map(jnp.asarray, candidates), rewards)
 
 
 @partial(
-    jax.jit, static_argnames=("penalty", "value_constraint", "guided"), compiler_options=_QUICK
+    jax.jit,
+    static_argnames=("penalty", "value_constraint", "guided", "shape", "settings"),
+    compiler_options=_QUICK,
 )
 def _constraints(
     cells: Cells,
@@ -247,7 +272,12 @@ def _constraints(
     penalty: PenaltyChoice,
     value_constraint: bool,
     guided: bool,
-) -> tuple[ChanceConstraint, Coordinates]:
+    shape: tuple[bool, bool],
+    groups: Groups | None,
+    settings: MomentSettings,
+) -> tuple[ChanceConstraint, Coordinates, Ratio, Pilot]:
+    tangent, linear = shape
+
     def one(
         ratio: Ratio,
         pilot: Pilot,
@@ -255,8 +285,19 @@ def _constraints(
         counted: TransformedRewards | None,
         price: Array,
         epsilon: Array,
-    ) -> tuple[ChanceConstraint, Coordinates]:
-        mean_square = row_mean_square(with_rewards(cells, counted), ratio.moments)
+    ) -> tuple[ChanceConstraint, Coordinates, Ratio, Pilot]:
+        own_cells = with_rewards(cells, counted)
+        if tangent or (groups is not None and not linear):
+            noise = penalty.metric(pilot.covariance) / price
+            straight: Ratio = tangent_at_mode(ratio, noise, pilot.latent)
+        else:
+            straight = ratio
+        if groups is not None:
+            straight_line = cast("LinearGaussianRatio", straight)
+            pilot = widened(own_cells, straight_line, pilot, groups, settings)
+        if tangent:
+            ratio = straight
+        mean_square = row_mean_square(own_cells, ratio.moments)
         if not value_constraint:
             rows = rows.at[VALUE_ROW].set(0.0)
         others = rows if auxiliary is None else rows.at[NORMALIZATION_ROW].set(0.0)
@@ -273,11 +314,23 @@ def _constraints(
             )
             metric = joined_metric(metric, own, price / own_price)
         if not guided:
-            return constraint, Coordinates(jnp.zeros(1), jnp.eye(1))
+            return constraint, Coordinates(jnp.zeros(1), jnp.eye(1)), ratio, pilot
         noise = rough_noise(metric, rows, price, tight=penalty.calibrated)
-        return constraint, ratio.coordinates(noise, rows, value_constraint=value_constraint)
+        found = ratio.coordinates(noise, rows, value_constraint=value_constraint)
+        return constraint, found, ratio, pilot
 
-    return jax.vmap(one)(ratios, pilots, live, rewards, prices, epsilons)
+    together = not tangent and groups is None
+    return _each(one, together)(ratios, pilots, live, rewards, prices, epsilons)
+
+
+def _each(function: Callable[..., Any], together: bool) -> Callable[..., Any]:
+    """Apply a function to every candidate: all at once, or one after another.
+
+    Together, candidates in a loop all wait for the one that takes most steps.
+    """
+    if together:
+        return jax.vmap(function)
+    return lambda *stacked: jax.lax.map(lambda each: function(*each), stacked)
 
 
 def joined_metric(

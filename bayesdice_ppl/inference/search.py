@@ -70,7 +70,7 @@ def search_price(
         priced = problem._replace(constraint=constraint, prices=prices)
         solution = solve(priced, keys[0], form, engine, drawing.draws)
         known = closed_form_bounds(
-            priced, solution, form.constraint.surrogate, linear=form.model.linear
+            priced, solution, form.constraint.surrogate, linear=form.model.linear or priced.tangent
         )
         if known is not None:
             return priced, known.probability

@@ -66,6 +66,11 @@ class Svi(NamedTuple):
         """It moves in coordinates."""
         return True
 
+    @property
+    def tangent(self) -> bool:
+        """It takes the ratio as it is."""
+        return False
+
     def check(self, form: FitForm, draws: int) -> None:
         """Refuse settings out of range, and multipliers that the guide cannot hold."""
         checks.whole("svi.windows", self.windows)

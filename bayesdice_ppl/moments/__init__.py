@@ -7,6 +7,7 @@ from bayesdice_ppl.moments.cells import (
     count_cells,
     pad_cells,
     reward_moments,
+    round_size,
     transformed_rewards,
     with_rewards,
 )
@@ -50,6 +51,7 @@ __all__ = [
     "renormalize",
     "renormalize_pairs",
     "reward_moments",
+    "round_size",
     "state_features",
     "transformed_rewards",
     "with_rewards",

@@ -27,6 +27,9 @@ class Candidates(NamedTuple):
         With other features the expected features of each state, shape (N, S, d).
     estimated
         Which candidates are frequencies of the log and share its errors, shape (N,). None: none.
+    action_ratio
+        pi(a|s) / mu(a|s) of each logged pair, shape (N, P), where the logging policy mu is known;
+        else None.
     """
 
     target: Float[Any, "N P"] | None
@@ -34,6 +37,7 @@ class Candidates(NamedTuple):
     kept: Float[Any, "N S"]
     at_state: Float[Any, "N S d"] | None = None
     estimated: Bool[Any, " N"] | None = None
+    action_ratio: Float[Any, "N P"] | None = None
 
     def copies(
         self, rewards: TransformedRewards | None = None
@@ -47,6 +51,9 @@ class Candidates(NamedTuple):
         """
         table = self.target if self.at_state is None else self.at_state
         rows = [np.ascontiguousarray(row).tobytes() for row in np.asarray(table)]
+        if self.action_ratio is not None:
+            known = np.ascontiguousarray(self.action_ratio)
+            rows = [row + more.tobytes() for row, more in zip(rows, known, strict=True)]
         if self.estimated is not None:
             flags = np.asarray(self.estimated)
             rows = [row + flag.tobytes() for row, flag in zip(rows, flags, strict=True)]
@@ -67,4 +74,9 @@ def state_features(cells: Cells, candidate: Candidates) -> StateFeatures:
         n_states = candidate.kept.shape[0]
         features = one_hot_features(cells, jnp.asarray(candidate.target), active, n_states)
         return features._replace(estimated=candidate.estimated)
-    return StateFeatures(jnp.asarray(candidate.at_state), active)
+    known = candidate.action_ratio
+    return StateFeatures(
+        jnp.asarray(candidate.at_state),
+        active,
+        action_ratio=None if known is None else jnp.asarray(known),
+    )

@@ -127,6 +127,12 @@ def count_cells(
     return cells, cell
 
 
+def round_size(size: int) -> int:
+    """Round a size up, by at most a quarter, to one of few: four for each power of two."""
+    step = max(2 ** (size.bit_length() - 3), 1)
+    return size + -size % step
+
+
 def pad_cells(cells: Cells) -> Cells:
     """Add empty cells, so that logs of one world have few different shapes.
 
@@ -134,9 +140,7 @@ def pad_cells(cells: Cells) -> Cells:
     so that it has no successor.
     """
     n_cells = len(cells.count)
-    # At most a quarter more cells.
-    step = max(2 ** (n_cells.bit_length() - 3), 1)
-    extra = -n_cells % step
+    extra = round_size(n_cells) - n_cells
     if not extra:
         return cells
 

@@ -55,6 +55,9 @@ class Moments(NamedTuple):
         The pair that each pair's visits are counted with, shape (P,), if some policy is estimated
         from the log: the first pair of the state for that policy, itself for all others. None:
         every pair is counted by itself.
+    action_ratio
+        pi(a|s) / mu(a|s) of each logged pair, shape (P,), mu the logging policy. A model of the
+        ratio multiplies by it what it says itself. None: nothing is known of mu.
     """
 
     by_ratio: Float[Array, "R P"] | None
@@ -65,6 +68,7 @@ class Moments(NamedTuple):
     reward_mean: Float[Array, ""]
     reward_scale: Float[Array, ""]
     unit: Int[Array, " P"] | None = None
+    action_ratio: Float[Array, " P"] | None = None
 
     def residual(self, ratio: Float[Array, "*b P"]) -> Float[Array, "*b R"]:
         """Residual at a value of zero, from the ratio of each pair, shape (..., R)."""
@@ -118,11 +122,14 @@ class StateFeatures(NamedTuple):
         1 for the weights in use, shape (K,).
     estimated
         Whether the policy is estimated by frequencies of the log, scalar. None: no policy is.
+    action_ratio
+        pi(a|s) / mu(a|s) of each logged pair, shape (P,), where it is known; else None.
     """
 
     at_state: Float[Array, "S d"]
     active: Float[Array, " K"]
     estimated: Bool[Array, ""] | None = None
+    action_ratio: Float[Array, " P"] | None = None
 
 
 def one_hot_features(
@@ -251,6 +258,7 @@ def build_moments(cells: Cells, features: StateFeatures, settings: MomentSetting
         reward_mean=reward_mean,
         reward_scale=reward_scale,
         unit=unit,
+        action_ratio=features.action_ratio,
     )
 
 

@@ -16,8 +16,8 @@ class Prior:
     Attributes
     ----------
     ratio_sd
-        Prior sd of each pair's ratio, around 1; with features, its root mean square over the logged
-        pairs.
+        Prior sd of each pair's ratio, around 1. With features, the root mean square over the logged
+        pairs of the prior sd of the ratio, or of its logarithm behind ``link="exp"``.
     value_sd
         Prior sd of the value, in standard deviations of the logged reward. If terminations absorb,
         these are taken around the absorbed reward.

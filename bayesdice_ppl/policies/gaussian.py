@@ -122,6 +122,23 @@ class GaussianPolicy:
         """
         return 2.0 * np.asarray(self._center(obs)) - np.asarray(action)
 
+    def normal_moments(
+        self, obs: Float[Any, "batch p"]
+    ) -> tuple[Float[np.ndarray, "batch q"], Float[np.ndarray, " *q"]]:
+        """Mean and standard deviation of the actions, with which means of features are exact.
+
+        Parameters
+        ----------
+        obs
+            Observations, shape (batch, p).
+
+        Returns
+        -------
+        (array, array)
+            Shape (batch, q), and () or (q,).
+        """
+        return np.asarray(self._center(obs), dtype=np.float64), self.sd
+
     def _center(self, obs: Float[Any, "batch p"]) -> Float[Array, "batch q"]:
         """Mean actions, their shape checked: broadcasting would hide a wrong one."""
         center = self.mean(obs)

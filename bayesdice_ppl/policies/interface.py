@@ -2,7 +2,7 @@
 
 Where actions are labels, a policy gives the probability of each. Where actions are vectors, it
 draws actions and gives their density. Simulation, importance weights and means of features ask for
-nothing else.
+nothing else. A policy that says that its actions are normal is spared the sampling.
 """
 
 from __future__ import annotations
@@ -41,4 +41,16 @@ class SymmetricPolicy(ContinuousPolicy, Protocol):
 
     def mirror(self, obs: Any, action: Any) -> Any:
         """The actions (n, batch, q) on the other side in ``obs`` (batch, p)."""
+        ...
+
+
+@runtime_checkable
+class NormalPolicy(ContinuousPolicy, Protocol):
+    """A policy whose actions are independent normal numbers, neither clipped nor squashed.
+
+    A world may clip what it is given, as long as the log holds the action that was drawn.
+    """
+
+    def normal_moments(self, obs: Any) -> tuple[Any, Any]:
+        """Mean (batch, q) and standard deviation, (), (q,) or (batch, q), of the actions."""
         ...

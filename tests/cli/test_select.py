@@ -177,7 +177,7 @@ def test_bad_candidates_exit_2_and_name_the_place(fault, place, run):
         (["--preset", "paper", "--joint"], ["preset", "joint"]),
         (["--penalty", "huber"], ["penalty", "number"]),
         (["--surrogate", "chebyshev"], ["surrogate", "cvar"]),
-        (["--link", "exp"], ["link", "softplus"]),
+        (["--link", "logit"], ["link", "softplus"]),
         (["--inference", "exact", "--surrogate", "cvar"], ["no closed form", "nuts"]),
         (["--on-termination", "explode"], ["on_termination", "explode"]),
     ],

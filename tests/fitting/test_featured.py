@@ -7,9 +7,10 @@ import pytest
 
 import bayesdice_ppl as bd
 from bayesdice_ppl.fitting import fit_flat
-from tests.linear_world import GAMMA, POLICIES, TRUTH, chain_log
+from tests.linear_world import GAMMA, POLICIES, TRUTH, Drawn, chain_log
 
 FEATURES = bd.features.polynomial(2)
+DRAWN = {name: Drawn(policy) for name, policy in POLICIES.items()}
 
 
 def fit_chain(logs, **given):
@@ -45,7 +46,7 @@ def test_sampled_actions_leave_the_error_that_is_reported():
     for seed in range(40):
         belief = bd.fit(
             logs,
-            POLICIES,
+            DRAWN,
             gamma=GAMMA,
             rng_key=jax.random.key(seed),
             features=FEATURES,
@@ -59,6 +60,39 @@ def test_sampled_actions_leave_the_error_that_is_reported():
     # An sd from 40 repeats is known to 11 %.
     np.testing.assert_allclose(ratio, 1.0, atol=5 * 0.113)
     assert np.all(np.mean(claimed, axis=0) > 0.0)
+
+
+@pytest.mark.parametrize("gamma", [0.0, GAMMA])
+def test_a_fit_with_exact_means_is_the_limit_of_fits_with_many_draws(gamma):
+    logs = chain_log(4, n_episodes=40, n_steps=15)
+    given = {"gamma": gamma, "inference": "exact", "draws": 2, "action_draws": 1000}
+    given["features"] = bd.features.concatenate(FEATURES, bd.features.fourier(6, of="action"))
+    mixed = {**POLICIES, "calm": DRAWN["calm"]}
+    key = jax.random.key(3)
+    exact, drawn, both = (
+        fit_flat(logs, policies, rng_key=key, **given)["constant_data"]
+        for policies in (POLICIES, DRAWN, mixed)
+    )
+    error = drawn["action_standard_error"].values
+    difference = drawn["guide_mean"].values - exact["guide_mean"].values
+    assert np.all(error > 0.0)
+    assert np.all(np.abs(difference) < 5 * error)
+    assert np.all(difference != 0.0)
+    # Each candidate for itself: those that say that they are normal are as if all did.
+    np.testing.assert_array_equal(exact["action_standard_error"].values, 0.0)
+    np.testing.assert_array_equal(both["action_standard_error"].values[:2], 0.0)
+    np.testing.assert_allclose(
+        both["guide_mean"].values[:2], exact["guide_mean"].values[:2], rtol=1e-9
+    )
+    np.testing.assert_allclose(both["guide_mean"].values[2], drawn["guide_mean"].values[2])
+
+
+def test_no_key_is_needed_where_nothing_is_random():
+    logs = chain_log(4, n_episodes=12, n_steps=5)
+    prepared = bd.prepare(logs, POLICIES, gamma=GAMMA, features=FEATURES)
+    assert prepared.inputs.sampling is None
+    with pytest.raises(bd.errors.SettingsError, match=r"rng_key: .* 'damping'"):
+        bd.prepare(logs, DRAWN, gamma=GAMMA, features=FEATURES)
 
 
 @pytest.mark.slow
@@ -190,7 +224,10 @@ def test_a_constant_among_the_features_does_not_bind_by_its_rounding():
 
 def test_the_surplus_of_episodes_is_the_difference_of_two_variances_by_hand():
     logs = chain_log(2, n_episodes=30, n_steps=6)
-    prepared = bd.prepare(logs, POLICIES, gamma=GAMMA, features=FEATURES, rng_key=jax.random.key(1))
+    prepared = bd.prepare(
+        logs, POLICIES, gamma=GAMMA, features=FEATURES, rng_key=jax.random.key(1),
+        numerics=bd.Numerics(jackknife=0),
+    )  # fmt: skip
     alone = bd.prepare(
         logs, POLICIES, gamma=GAMMA, features=FEATURES, rng_key=jax.random.key(1),
         cluster="transition",

@@ -43,6 +43,7 @@ def test_more_inducing_points_change_the_width_of_a_smooth_process_little():
             inference="exact",
             draws=2,
             features=bd.features.gaussian_process(KERNEL, n_inducing=n_inducing),
+            numerics=bd.Numerics(jackknife=0),
         )
         return belief["constant_data"], belief.attrs["support_warnings"]
 

@@ -41,6 +41,7 @@ def made_up_pilots(cells, n_starts, seed):
         start_weight=rng.uniform(0.1, 1.0, N),
         slope=empty,
         degrees_of_freedom=empty,
+        latent=empty,
     )
 
 

@@ -102,6 +102,10 @@ def test_residual_of_a_ratio_is_that_of_its_pairs(plain, link):
 def test_a_model_is_hashable_has_a_text_and_refuses_unknown_links():
     assert linear() == linear("identity")
     assert hash(linear("softplus")) == hash(linear(LINKS["softplus"]))
-    assert [str(linear(link)) for link in LINKS] == ["linear", "linear(link=softplus)"]
+    assert [str(linear(link)) for link in LINKS] == [
+        "linear",
+        "linear(link=softplus)",
+        "linear(link=exp)",
+    ]
     with pytest.raises(SettingsError, match="link: expected one of 'identity', 'softplus'"):
-        linear("exp")
+        linear("logit")

@@ -17,7 +17,7 @@ from bayesdice_ppl.baselines.interface import Estimate, Needs, Query
 from bayesdice_ppl.baselines.rows import Rows
 from bayesdice_ppl.baselines.settings import only_with
 from bayesdice_ppl.baselines.value.bellman import evaluate
-from bayesdice_ppl.baselines.weighting.behavior import check_every_step, log_ratio
+from bayesdice_ppl.baselines.weighting.behavior import check_every_step
 from bayesdice_ppl.baselines.weighting.intervals import RESAMPLES, PerTrajectory
 from bayesdice_ppl.baselines.weighting.weights import (
     EpisodeRows,
@@ -32,6 +32,7 @@ from bayesdice_ppl.baselines.weighting.weights import (
 from bayesdice_ppl.checks import nonnegative
 from bayesdice_ppl.errors import LogsError
 from bayesdice_ppl.logs import Logs, usable_rows
+from bayesdice_ppl.policies import log_ratio
 
 
 @final

@@ -14,7 +14,7 @@ from jaxtyping import Float
 
 from bayesdice_ppl.baselines.interface import Estimate, Needs, Query
 from bayesdice_ppl.baselines.settings import GIVEN, only_with
-from bayesdice_ppl.baselines.weighting.behavior import check_every_step, log_ratio
+from bayesdice_ppl.baselines.weighting.behavior import check_every_step
 from bayesdice_ppl.baselines.weighting.intervals import (
     BOUNDED,
     RESAMPLES,
@@ -34,6 +34,7 @@ from bayesdice_ppl.baselines.weighting.weights import (
     step_discount,
 )
 from bayesdice_ppl.checks import one_of
+from bayesdice_ppl.policies import log_ratio
 
 KINDS = ("per_step", "trajectory")
 

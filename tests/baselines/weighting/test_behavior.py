@@ -7,9 +7,9 @@ from scipy import stats
 
 from bayesdice_ppl import GaussianPolicy, Logs, TabularPolicy
 from bayesdice_ppl.baselines.interface import Baseline
-from bayesdice_ppl.baselines.weighting.behavior import log_ratio
 from bayesdice_ppl.baselines.weighting.importance_sampling import importance_sampling
 from bayesdice_ppl.errors import LogsError, SettingsError
+from bayesdice_ppl.policies import log_ratio
 from tests.baselines.enumerable import (
     CANDIDATE,
     ENDING,

@@ -1,0 +1,119 @@
+"""The defaults of a fit that depend on the log: features, model, engine, and who logged.
+
+Labels get one weight for each logged pair. Vectors get a positive ratio: the action ratio where the
+logging policy is known or can be cloned, times the exponential of smooth features.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from bayesdice_ppl import features as feature_maps
+from bayesdice_ppl.constraint import Constraint
+from bayesdice_ppl.errors import LogsError
+from bayesdice_ppl.features import FeatureChoice
+from bayesdice_ppl.inference import Exact, Laplace, engine_choice
+from bayesdice_ppl.logs import Logs
+from bayesdice_ppl.models import linear
+from bayesdice_ppl.policies import Clone
+from bayesdice_ppl.policies.cloning.clone import check_rows
+
+ROWS_PER_FEATURE, ROWS_PER_STATE_FEATURE = 25, 40
+"""More features than one for so many transitions would follow the noise of the log."""
+MOST_STATE_FEATURES = 300
+"""Most features of the state."""
+TIMES_MEDIAN, TIMES_MEDIAN_MANY = 0.5, 0.25
+"""Length scale of features of the state, in median distances; the second where they are most."""
+
+
+def default_features(logs: Logs) -> FeatureChoice:
+    """Features of state and action that suit a log: one-hot for labels, Fourier for vectors.
+
+    For vectors there are up to 200, or 100 for each label beside a vector, and at most one for
+    each 25 transitions.
+    """
+    if not isinstance(logs, Logs) or not (logs.vector_states or logs.vector_actions):
+        return feature_maps.one_hot()
+    most = logs.n_transitions // ROWS_PER_FEATURE
+    if logs.vector_states and logs.vector_actions:
+        return feature_maps.fourier(_even(most, 200))
+    vector, label = ("state", "action") if logs.vector_states else ("action", "state")
+    labels = logs.action_labels if logs.vector_states else logs.state_labels
+    return feature_maps.product(
+        feature_maps.fourier(_even(most // len(labels), 100), of=vector),
+        feature_maps.one_hot(of=label),
+    )
+
+
+def state_features(logs: Logs) -> FeatureChoice:
+    """Features of the state alone, for a ratio whose action ratio is known; see `default_features`.
+
+    Where one action changes little, features of state and action learn the state's value in place
+    of the action's. The action ratio needs neither.
+    """
+    number = _even(logs.n_transitions // ROWS_PER_STATE_FEATURE, MOST_STATE_FEATURES)
+    many = number == MOST_STATE_FEATURES
+    times_median = TIMES_MEDIAN_MANY if many else TIMES_MEDIAN
+    return feature_maps.fourier(number, times_median=times_median, of="state")
+
+
+def with_defaults(logs: Logs, gamma: float, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Fill in what depends on the log.
+
+    Parameters
+    ----------
+    logs
+        The log.
+    gamma
+        Discount.
+    given
+        Fields of `bayesdice_ppl.fitting.FitSettings` that were asked for. None means that nothing
+        was.
+
+    Returns
+    -------
+    dict
+        The same, with `behavior`, `features`, `model` and `inference` where the log has vectors.
+    """
+    chosen = {name: value for name, value in given.items() if value is not None}
+    if not isinstance(logs, Logs) or not (logs.vector_states or logs.vector_actions):
+        chosen.setdefault("features", feature_maps.one_hot())
+        return chosen
+    constraint = chosen.get("constraint", Constraint())
+    calibrated = isinstance(constraint, Constraint) and constraint.calibrated
+    if "behavior" not in chosen:
+        chosen["behavior"] = _behavior(logs, chosen) if calibrated else "none"
+    known = chosen["behavior"] != "none"
+    if "features" not in chosen:
+        of_state = known and gamma > 0.0 and logs.vector_states
+        chosen["features"] = state_features(logs) if of_state else default_features(logs)
+    asked = chosen.get("inference")
+    if "model" not in chosen and calibrated and known:
+        exact = asked is not None and engine_choice(asked) == Exact()
+        chosen["model"] = linear("identity" if exact else "exp")
+    if asked is None and calibrated and constraint.closed_form_missing() is None:
+        chosen["inference"] = Laplace()
+    return chosen
+
+
+def _behavior(logs: Logs, chosen: Mapping[str, Any]) -> str:
+    """Where the logging policy is known from.
+
+    Features that a user chose describe the whole ratio, and a clone is not put beside them.
+    """
+    if logs.propensity is not None:
+        return "logged"
+    if "features" in chosen:
+        return "none"
+    try:
+        check_rows(logs, Clone())
+    except LogsError:
+        return "none"
+    return "cloned"
+
+
+def _even(number: int, most: int) -> int:
+    return int(np.clip(number - number % 2, 10, most))

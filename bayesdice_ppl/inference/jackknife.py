@@ -1,0 +1,193 @@
+"""The delete-a-group jackknife: how far a value moves when a group of episodes is left out.
+
+The spread of a belief takes the log's own matrices as known. With many features they are noise too,
+and they follow each other: on CartPole that hid half of the spread. Leaving out groups of episodes
+shows it, because matrix, offset and Sigma are counted anew each time (Shao and Wu, 1989).
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from bayesdice_ppl.inference.pilot import Pilot
+from bayesdice_ppl.models import LinearGaussianRatio, Ratio
+from bayesdice_ppl.models.gaussian import condition_value
+from bayesdice_ppl.moments import VALUE_ROW, Cells, MomentSettings
+
+
+class Groups(NamedTuple):
+    """Which group each cell and each episode belongs to; J groups of at most W cells.
+
+    Attributes
+    ----------
+    cell
+        Cells of each group, shape (J, W), with any cell where there are fewer.
+    counted
+        1 where there is a cell, shape (J, W).
+    episode
+        1 for the episodes of each group, shape (J, m).
+    """
+
+    cell: Int[Any, "J W"]
+    counted: Float[Any, "J W"]
+    episode: Float[Any, "J m"]
+
+
+def deal_groups(cells: Cells, n_groups: int) -> Groups:
+    """Deal episodes into groups of about equal numbers of transitions.
+
+    Parameters
+    ----------
+    cells
+        The log, kept apart by episode.
+    n_groups
+        J, at most the number of episodes.
+    """
+    n_episodes = len(cells.initial_state)
+    n_groups = min(n_groups, n_episodes)
+    counted = np.flatnonzero(np.asarray(cells.count) > 0.0)
+    episode = np.asarray(cells.episode)[counted]
+    lengths = np.bincount(episode, np.asarray(cells.count)[counted], minlength=n_episodes)
+    # Longest first, to and fro over the groups.
+    order = np.argsort(-lengths, kind="stable")
+    place = np.arange(n_episodes) % (2 * n_groups)
+    group = np.empty(n_episodes, dtype=np.int64)
+    group[order] = np.minimum(place, 2 * n_groups - 1 - place)
+    of_cell = group[episode]
+    sizes = np.bincount(of_cell, minlength=n_groups)
+    # Few different widths, so that the next log finds the compiled function.
+    step = max(2 ** (int(sizes.max()).bit_length() - 3), 1)
+    width = int(-(-sizes.max() // step) * step)
+    cell = np.zeros((n_groups, width), dtype=np.int64)
+    weight = np.zeros((n_groups, width))
+    for j in range(n_groups):
+        own = counted[of_cell == j]
+        cell[j, : len(own)] = own
+        weight[j, : len(own)] = 1.0
+    return Groups(cell, weight, (group == np.arange(n_groups)[:, None]).astype(np.float64))
+
+
+def left_out_values(
+    cells: Cells,
+    ratio: Ratio,
+    latent: Float[Array, " L"],
+    groups: Groups,
+    settings: MomentSettings,
+) -> Float[Array, " J"]:
+    """The value estimated without each group, by one step from the estimate with all.
+
+    Parameters
+    ----------
+    cells, ratio
+        The log, and one candidate's ratio on it.
+    latent
+        Latent numbers and value of the estimate, shape (L + 1,).
+    groups
+        From `deal_groups`.
+    settings
+        Discount and meaning of a termination.
+
+    Notes
+    -----
+    Sigma is counted anew at the ratio of the whole log. A ratio that is not linear is taken as it
+    is linear around the estimate.
+    """
+    moments, gamma = ratio.moments, settings.gamma
+    restart = gamma if settings.restart else 0.0
+    count = cells.count
+    mean_reward = cells.reward_sum / jnp.where(count > 0.0, count, 1.0)
+    rows = moments.design.at[:, VALUE_ROW].add(mean_reward)
+    spread = jnp.maximum(cells.reward_square_sum - cells.reward_sum * mean_reward, 0.0)
+    zeta = ratio.by_pair(latent[:-1])[cells.pair]
+    moves = jax.jacfwd(ratio.by_pair)(latent[:-1])[cells.pair]
+
+    here = jnp.asarray(groups.cell)
+    weight = count[here] * groups.counted
+    row, z, move = rows[here], zeta[here], moves[here]
+    ended = cells.terminated[here] * weight
+    matrix = jnp.einsum("jwr,jwl->jrl", row * weight[..., None], move)
+    second = jnp.einsum("jwr,jws->jrs", row * (weight * z**2)[..., None], row)
+    within = jnp.sum(groups.counted * z**2 * spread[here], axis=1)
+    second = second.at[:, VALUE_ROW, VALUE_ROW].add(within)
+    first = jnp.einsum("jwr,jw->jr", row, weight * z)
+    ended_moves = jnp.einsum("jw,jwl->jl", ended, move)
+    ended_mass = jnp.sum(ended * z, axis=1)
+    size = jnp.sum(weight, axis=1)
+    episodes = jnp.asarray(groups.episode)
+    starts = episodes @ moments.initial
+    start_square = jnp.einsum("je,er,es->jrs", episodes, moments.initial, moments.initial)
+    n_starts = jnp.sum(episodes, axis=1)
+    start_mean = jnp.sum(starts, axis=0) / jnp.sum(n_starts)
+
+    def rest(x: Array) -> Array:
+        return jnp.sum(x, axis=0) - x
+
+    prior, value_prior = ratio.latent_prior(), ratio.value_prior()
+    prior_mean = jnp.append(prior.mean, value_prior.mean)
+    prior_scale = jnp.sqrt(jnp.append(prior.variance, value_prior.variance))
+
+    def value(left: tuple[Array, ...]) -> Float[Array, ""]:
+        matrix, second, first, ended_moves, ended_mass, n, starts, start_square, m = left
+        start = starts / m
+        # The start states are others, for what follows a termination too.
+        moved = start - start_mean
+        by_latent = (matrix + restart * jnp.outer(moved, ended_moves)) / n
+        level = (first + restart * moved * ended_mass) / n + moments_offset
+        level = level + (1.0 - gamma) * moved
+        mean = first / n
+        entry = (1.0 - gamma) + restart * ended_mass / n
+        covariance = second / n - jnp.outer(mean, mean)
+        covariance = covariance + (n / m) * entry**2 * (start_square / m - jnp.outer(start, start))
+        value_column = jnp.zeros((len(level), 1), level.dtype).at[VALUE_ROW, 0].set(-1.0)
+        whole = jnp.concatenate([by_latent, value_column], axis=1)
+        offset = level - by_latent @ latent[:-1]
+        return condition_value(whole, offset, covariance / n, prior_mean, prior_scale).mean[-1]
+
+    # The offset of the moments themselves: a tangent keeps another one.
+    moments_offset = ratio.residual(latent[:-1]) - rows.T @ (zeta * count) / cells.n_transitions
+    parts = (matrix, second, first, ended_moves, ended_mass, size, starts, start_square, n_starts)
+    return jax.lax.map(value, jax.tree.map(rest, parts))
+
+
+def widened(
+    cells: Cells, ratio: LinearGaussianRatio, pilot: Pilot, groups: Groups, settings: MomentSettings
+) -> Pilot:
+    """Widen a belief to the jackknife's spread, where that is the larger.
+
+    Parameters
+    ----------
+    cells, ratio, pilot
+        The log, one candidate's ratio on it, linear or as it is linear around its mode, and its
+        first estimate.
+    groups
+        From `deal_groups`.
+    settings
+        Discount and meaning of a termination.
+
+    Returns
+    -------
+    Pilot
+        With more variance of the value in Sigma, and at most as many degrees of freedom as there
+        are groups, less one.
+    """
+    n = cells.n_transitions
+    found = ratio.value_posterior(pilot.covariance, n)
+    values = left_out_values(cells, ratio, found.mean, groups, settings)
+    more = jnp.maximum(jackknife_variance(values) - found.sd**2, 0.0)
+    df = jnp.minimum(pilot.degrees_of_freedom, values.shape[0] - 1.0)
+    return pilot._replace(
+        covariance=pilot.covariance.at[VALUE_ROW, VALUE_ROW].add(n * more),
+        degrees_of_freedom=jnp.where(more > 0.0, df, pilot.degrees_of_freedom),
+    )
+
+
+def jackknife_variance(values: Float[Array, "*b J"]) -> Float[Array, "*b"]:
+    """Variance of an estimate from its values without each of J groups."""
+    n_groups = values.shape[-1]
+    mean = jnp.mean(values, axis=-1, keepdims=True)
+    return (n_groups - 1.0) / n_groups * jnp.sum((values - mean) ** 2, axis=-1)

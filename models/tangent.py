@@ -1,0 +1,132 @@
+"""Any ratio as it is linear around a point: Laplace's approximation has a closed form on it."""
+
+from __future__ import annotations
+
+from typing import final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpyro.distributions as dist
+from jaxtyping import Array, Float
+
+from bayesdice_ppl.models import program
+from bayesdice_ppl.models.coordinates import Coordinates
+from bayesdice_ppl.models.gaussian import GaussianPosterior
+from bayesdice_ppl.models.linear import LinearRatio
+from bayesdice_ppl.models.links import IDENTITY
+from bayesdice_ppl.models.modes import find_mode, linearized
+from bayesdice_ppl.models.ratio import FirstEstimate, Ratio, ValuePosterior
+from bayesdice_ppl.moments import Moments
+
+
+@final
+class TangentRatio(eqx.Module):
+    """A ratio as it is linear around a point of its latent numbers.
+
+    Attributes
+    ----------
+    inner
+        The ratio.
+    linear
+        Its residual as a linear function of the same latent numbers, under the same prior.
+    point
+        The latent numbers and the value at the point, shape (L + 1,).
+    """
+
+    inner: Ratio
+    linear: LinearRatio
+    point: Float[Array, " L"]
+
+    @property
+    def moments(self) -> Moments:
+        """Moments of the policy, with the offset of the linear residual."""
+        return self.linear.moments
+
+    def latent_prior(self) -> dist.Distribution:
+        """The prior of the ratio itself."""
+        return self.linear.latent_prior()
+
+    def value_prior(self) -> dist.Distribution:
+        """The prior of the value."""
+        return self.linear.value_prior()
+
+    def by_pair(self, latent: Float[Array, "*b L"]) -> Float[Array, "*b P"]:
+        """The ratio itself, not its tangent."""
+        return self.inner.by_pair(latent)
+
+    def residual(self, latent: Float[Array, "*b L"]) -> Float[Array, "*b R"]:
+        """The residual as it is linear around the point."""
+        return self.linear.residual(latent)
+
+    def recorded(self, latent: Float[Array, "*b L"]) -> Float[Array, "*b W"]:
+        """What the ratio itself records."""
+        return self.inner.recorded(latent)
+
+    @property
+    def refreshes(self) -> int:
+        """Sigma is evaluated at the point."""
+        return 1
+
+    def estimate(
+        self, noise: Float[Array, "R R"], start: Float[Array, " L"] | None = None
+    ) -> FirstEstimate:
+        """The estimate of the ratio itself."""
+        return self.inner.estimate(noise, start)
+
+    def posterior(
+        self,
+        covariance: Float[Array, "R R"],
+        price: Float[Array, ""],
+        *,
+        value_constraint: bool = True,
+    ) -> GaussianPosterior:
+        """Closed form of the posterior of (latent numbers, value) on the tangent."""
+        return self.linear.posterior(covariance, price, value_constraint=value_constraint)
+
+    def value_posterior(
+        self, covariance: Float[Array, "R R"], price: Float[Array, ""]
+    ) -> ValuePosterior:
+        """The value's posterior alone."""
+        return self.linear.value_posterior(covariance, price)
+
+    def coordinates(
+        self, noise: Float[Array, "R R"], rows: Float[Array, " R"], *, value_constraint: bool
+    ) -> Coordinates:
+        """Coordinates of the linear residual."""
+        return self.linear.coordinates(noise, rows, value_constraint=value_constraint)
+
+    model = program.model
+    guide = program.guide
+
+
+def tangent_at_mode(
+    ratio: Ratio, noise: Float[Array, "R R"], start: Float[Array, " L"]
+) -> TangentRatio:
+    """Find the mode of a ratio's posterior, and take its tangent there.
+
+    Parameters
+    ----------
+    ratio
+        The ratio; its latent numbers and its value have independent normal priors.
+    noise
+        Covariance of the residual, shape (R, R).
+    start
+        Latent numbers and value, shape (L + 1,), where the search starts.
+    """
+    latent_prior, value_prior = ratio.latent_prior(), ratio.value_prior()
+    mean = jnp.append(latent_prior.mean, value_prior.mean)
+    scale = jnp.sqrt(jnp.append(latent_prior.variance, value_prior.variance))
+    jacobian = getattr(ratio, "jacobian", jax.jacfwd(ratio.residual))
+    point = find_mode(ratio.residual, jacobian, noise, mean, scale, start).latent
+    matrix, offset = linearized(ratio.residual, jacobian, point)
+    linear = LinearRatio(
+        moments=ratio.moments._replace(offset=offset, active=jnp.ones_like(point[:-1])),
+        matrix=matrix,
+        prior_mean=mean,
+        prior_scale=scale,
+        basis=None,
+        by_ratio=None,
+        link=IDENTITY,
+    )
+    return TangentRatio(ratio, linear, point)

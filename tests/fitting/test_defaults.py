@@ -1,0 +1,132 @@
+"""Which features, model, engine and logging policy a log gets, and what a user's choice changes."""
+
+import jax
+import numpy as np
+import polars as pl
+import pytest
+
+import bayesdice_ppl as bd
+from bayesdice_ppl.errors import LogsError, SettingsError
+from bayesdice_ppl.fitting import settings_for
+from bayesdice_ppl.fitting.action_ratio import MOST, action_ratios
+from bayesdice_ppl.fitting.prepare import read_inputs
+from tests.linear_world import GAMMA, POLICIES, chain_log, gaussian
+
+LOGGING = gaussian(0.2, 0.0, 1.0)
+
+
+def with_density(logs):
+    """The same log with the density of each action as its propensity."""
+    frame = logs.to_dataframe()
+    density = np.exp(LOGGING.log_prob(logs.state_labels[logs.state], logs.action_vector))
+    return bd.Logs.from_dataframe(frame.with_columns(propensity=pl.Series(np.asarray(density))))
+
+
+@pytest.fixture(scope="module")
+def plain_log():
+    return chain_log(1, n_episodes=20, n_steps=10)
+
+
+@pytest.fixture(scope="module")
+def known_log(plain_log):
+    return with_density(plain_log)
+
+
+@pytest.mark.parametrize(
+    ("gamma", "given", "expected"),
+    [
+        (GAMMA, {}, ("logged", "linear(link=exp)", "laplace", "of='state'")),
+        (0.0, {}, ("logged", "linear(link=exp)", "laplace", "of='both'")),
+        (GAMMA, {"inference": "exact"}, ("logged", "linear", "exact", "of='state'")),
+        (GAMMA, {"behavior": "none"}, ("none", "linear", "laplace", "of='both'")),
+        (GAMMA, {"preset": "paper"}, ("none", "linear", "svi", "of='both'")),
+        (GAMMA, {"link": "softplus"}, ("logged", "linear(link=softplus)", "laplace", "'state'")),
+        (GAMMA, {"surrogate": "cvar(0.5)"}, ("logged", "linear(link=exp)", "svi", "'state'")),
+    ],
+)
+def test_vectors_with_propensities(known_log, gamma, given, expected):
+    settings = settings_for(known_log, gamma=gamma, **given)
+    behavior, model, engine, features = expected
+    assert settings.behavior == behavior
+    assert str(settings.model) == model
+    assert settings.inference.name == engine
+    assert features in str(settings.features)
+
+
+def test_without_propensities_the_logging_policy_is_cloned(plain_log):
+    assert settings_for(plain_log, gamma=GAMMA).behavior == "cloned"
+    own = settings_for(plain_log, gamma=GAMMA, features=bd.features.polynomial(2))
+    # Features of a user's own describe the whole ratio.
+    assert own.behavior == "none"
+    assert str(own.model) == "linear"
+    few = chain_log(1, n_episodes=10, n_steps=1)
+    assert settings_for(few, gamma=GAMMA).behavior == "none"
+
+
+def test_labels_keep_theirs(plain):
+    settings = settings_for(plain.log(3), gamma=0.9)
+    assert settings.tabular
+    assert settings.inference.name == "svi"
+    assert settings.behavior == "none"
+    with pytest.raises(SettingsError, match="behavior='logged': expected features other than"):
+        settings_for(plain.log(3), gamma=0.9, behavior="logged")
+
+
+def test_a_log_without_propensities_says_so(plain_log):
+    with pytest.raises(LogsError, match="propensity"):
+        bd.fit(plain_log, POLICIES, gamma=GAMMA, rng_key=jax.random.key(0), behavior="logged")
+    with pytest.raises(SettingsError, match="behavior: expected one of 'logged', 'cloned'"):
+        bd.fit(plain_log, POLICIES, gamma=GAMMA, rng_key=jax.random.key(0), behavior="known")
+
+
+def test_action_ratios_are_quotients_of_normal_densities_under_a_cap(known_log):
+    policies = {**POLICIES, "narrow": gaussian(0.2, 0.0, 0.01)}
+    settings = settings_for(known_log, gamma=GAMMA)
+    inputs = read_inputs(known_log, policies, settings, jax.random.key(0))
+    found = action_ratios(
+        known_log, policies, inputs.names, inputs.pairs, inputs.rows, "logged", None
+    )
+    state = known_log.state_labels[known_log.state][:, 0]
+    action = known_log.action_vector[:, 0]
+
+    def density(gain, shift, sd):
+        return np.exp(-0.5 * ((action - gain * state - shift) / sd) ** 2) / sd
+
+    numbers = [(-0.4, 0.0, 0.8), (0.0, 0.3, 1.0), (0.1, -0.1, 0.7), (0.2, 0.0, 0.01)]
+    for j, each in enumerate(numbers):
+        whole = density(*each) / density(0.2, 0.0, 1.0)
+        kept = np.minimum(whole, MOST)
+        np.testing.assert_allclose(
+            found.by_pair[j][inputs.pairs.of_row], kept, rtol=1e-4, atol=1e-6
+        )
+        assert found.capped[j] == pytest.approx(1 - kept.sum() / whole.sum(), abs=1e-4)
+    assert found.capped[3] > 0.3
+    assert found.report is None
+
+
+def test_weight_above_the_cap_is_told(known_log):
+    belief = bd.fit(
+        known_log,
+        {"calm": POLICIES["calm"], "narrow": gaussian(0.2, 0.0, 0.01)},
+        gamma=GAMMA,
+        rng_key=jax.random.key(0),
+        draws=50,
+    )
+    assert belief["constant_data/capped_share"].values[0] < 0.05
+    assert "narrow" in belief.attrs["support_warnings"]
+    assert "more than 20 times as often" in belief.attrs["support_warnings"]
+
+
+def test_the_default_covers_a_linear_world_with_known_densities():
+    """90 % intervals of three candidates over 30 logs, against values in closed form."""
+    from tests.linear_world import TRUTH
+
+    inside = []
+    for seed in range(30):
+        logs = with_density(chain_log(seed, n_episodes=40, n_steps=15))
+        key = jax.random.key(seed)
+        known = bd.fit(logs, POLICIES, gamma=GAMMA, rng_key=key, draws=2)["constant_data"]
+        off = np.abs(known["guide_mean"].values - TRUTH) / known["guide_sd"].values
+        inside.append(off < 1.71)  # Student t, 24 degrees of freedom
+    # Candidates share a log's errors: three of them count as one.
+    np.testing.assert_allclose(np.mean(inside), 0.9, atol=4.5 * np.sqrt(0.09 / 30))

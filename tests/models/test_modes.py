@@ -1,0 +1,85 @@
+"""The mode of a ratio behind a link, against a general minimizer and against the closed form."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+from bayesdice_ppl.models.modes import find_mode, linearized
+
+RNG = np.random.default_rng(3)
+ROWS, LATENT, POINTS = 6, 4, 40
+BASIS = np.column_stack([np.ones(POINTS), RNG.normal(size=(POINTS, LATENT - 1))])
+BY_RATIO = RNG.normal(size=(ROWS, POINTS)) / POINTS
+OFFSET = RNG.normal(size=ROWS) * 0.3
+ROOT = RNG.normal(size=(ROWS, ROWS)) * 0.1
+NOISE = ROOT @ ROOT.T + 1e-3 * np.eye(ROWS)
+MEAN = np.r_[1.0, np.zeros(LATENT - 1), 0.5]
+SCALE = np.r_[np.full(LATENT, 0.8), 3.0]
+
+
+def linear(latent):
+    return BY_RATIO @ (BASIS @ latent) + OFFSET
+
+
+def log_linear(latent):
+    return BY_RATIO @ jnp.exp(BASIS @ latent - 1.0) + OFFSET
+
+
+def cost(latent, residual):
+    left = np.array(residual(latent[:-1]))
+    left[-1] -= latent[-1]
+    prior = (latent - MEAN) / SCALE
+    return 0.5 * (left @ np.linalg.solve(NOISE, left) + prior @ prior)
+
+
+@pytest.mark.parametrize("residual", [linear, log_linear])
+@pytest.mark.parametrize("start", [MEAN, MEAN + 2.0])
+def test_it_is_the_minimum_of_the_cost(residual, start):
+    with jax.enable_x64(True):
+        found = find_mode(residual, jax.jacfwd(residual), NOISE, MEAN, SCALE, jnp.asarray(start))
+        expected = minimize(cost, MEAN, (residual,), method="BFGS", options={"gtol": 1e-9})
+        np.testing.assert_allclose(found.cost, expected.fun, rtol=1e-3)
+        np.testing.assert_allclose(found.latent, expected.x, atol=2e-2)
+
+
+def test_of_a_linear_residual_it_is_the_closed_form_in_one_step():
+    with jax.enable_x64(True):
+        found = find_mode(linear, jax.jacfwd(linear), NOISE, MEAN, SCALE, jnp.asarray(MEAN))
+    matrix = np.column_stack([BY_RATIO @ BASIS, -np.eye(ROWS)[:, -1]])
+    precision = matrix.T @ np.linalg.solve(NOISE, matrix) + np.diag(SCALE**-2)
+    right = np.diag(SCALE**-2) @ MEAN - matrix.T @ np.linalg.solve(NOISE, OFFSET)
+    np.testing.assert_allclose(found.latent, np.linalg.solve(precision, right), rtol=1e-8)
+    assert int(found.steps) <= 2
+
+
+def test_an_exact_constraint_binds_and_a_redundant_row_drops_out():
+    with jax.enable_x64(True):
+        twice = np.r_[np.arange(ROWS - 1), 0, ROWS - 1]  # the first row once more
+        doubled = NOISE[np.ix_(twice, twice)]
+
+        def repeated(latent):
+            return log_linear(latent)[twice]
+
+        once = find_mode(
+            log_linear, jax.jacfwd(log_linear), NOISE, MEAN, SCALE, jnp.asarray(MEAN)
+        ).latent
+        again = find_mode(
+            repeated, jax.jacfwd(repeated), doubled, MEAN, SCALE, jnp.asarray(MEAN)
+        ).latent
+        np.testing.assert_allclose(again, once, atol=2e-2)
+        exact = NOISE.copy()
+        exact[1] = exact[:, 1] = 0.0
+        bound = find_mode(
+            log_linear, jax.jacfwd(log_linear), exact, MEAN, SCALE, jnp.asarray(MEAN)
+        ).latent
+        assert abs(float(log_linear(bound[:-1])[1])) < 1e-4 * float(abs(log_linear(MEAN[:-1])[1]))
+
+
+def test_the_linear_form_touches_the_residual_at_the_point():
+    point = jnp.asarray(MEAN + 0.3)
+    with jax.enable_x64(True):
+        matrix, offset = linearized(log_linear, jax.jacfwd(log_linear), point)
+        expected = log_linear(point[:-1]).at[-1].add(-point[-1])
+        np.testing.assert_allclose(matrix @ point + offset, expected, rtol=1e-12)
