@@ -43,7 +43,8 @@ def draw_values(
     Returns
     -------
     array
-        Shape (S, N), in reward per step. Of vectors those that ``posterior/value`` would hold; of
+        Shape (S, N), in reward per step. Of vectors those that ``posterior/value`` would hold with
+        ``inference="exact"`` and ``behavior="none"``, the linear ratio of state and action; of
         labels other draws from the same belief, by `bayesdice_ppl.experiments.value_beliefs`.
 
     Raises

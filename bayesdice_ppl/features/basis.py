@@ -16,7 +16,9 @@ from bayesdice_ppl.errors import SettingsError
 from bayesdice_ppl.features.maps import FeatureMap, GaussianMeanMap, Points, gaussian_mean
 
 LEAST_DIRECTION = 1e-8
-"""Directions whose variance is below this share of the largest mean square are left out."""
+"""Directions with less than this share of the features' total variance are left out."""
+ROUNDING = 1e-24
+"""Share of a feature's mean square that may be rounding, in a variance."""
 LEAST_OWN_DIRECTION = 1e-10
 """The same for features whose size is a prior, by their mean squares."""
 _STEP = 8
@@ -102,8 +104,8 @@ def whitened_map(
 
     Notes
     -----
-    Smooth features are nearly collinear. A direction with less than 1e-8 of the largest mean square
-    is known to too few digits to be scaled up, and is left out.
+    Smooth features are nearly collinear. A direction with less than 1e-8 of the total variance is
+    known to too few digits to be scaled up, and is left out.
     """
     at_points = _not_zero(feature_map(points))
     share = np.full(len(at_points), 1.0) if weight is None else np.asarray(weight, np.float64)
@@ -111,8 +113,9 @@ def whitened_map(
     center = share @ at_points
     centered = at_points - center
     values, vectors = np.linalg.eigh(centered.T @ (centered * share[:, None]))
-    largest = np.linalg.eigvalsh(at_points.T @ (at_points * share[:, None]))[-1]
-    kept = np.flatnonzero(values > LEAST_DIRECTION * largest)[::-1]
+    rounding = ROUNDING * np.max(share @ at_points**2)
+    least = max(LEAST_DIRECTION * np.sum(np.maximum(values, 0.0)), rounding)
+    kept = np.flatnonzero(values > least)[::-1]
     return RotatedMap(feature_map, center, vectors[:, kept] / np.sqrt(values[kept]))
 
 

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, PRNGKeyArray
 
+from bayesdice_ppl.errors import LogsError
 from bayesdice_ppl.logs import Logs, UsableRows
 from bayesdice_ppl.moments import LoggedPairs
 from bayesdice_ppl.policies import CloneReport, ContinuousPolicy, Policy
@@ -68,10 +69,16 @@ def action_ratios(
         The log has no propensities, the policy cannot be cloned, or a density is no number.
     """
     known = behavior_log_prob(logs, behavior, rng_key)
+    if not np.isfinite(known.log_prob).all():
+        row = int(logs.row[np.flatnonzero(~np.isfinite(known.log_prob))[0]])
+        raise LogsError(
+            f"behavior={behavior!r}: expected a positive, finite probability or density of every "
+            f"logged action, found another in row {row}. Use behavior='none'."
+        )
     visits = np.bincount(pairs.of_row, minlength=len(pairs.state))
     found, capped = [], []
     for name in names:
-        ratio = np.exp(log_target(logs, policies[name]) - known.log_prob)[rows.mask]
+        ratio = np.exp(log_target(logs, policies[name], name) - known.log_prob)[rows.mask]
         by_pair = np.bincount(pairs.of_row, ratio, minlength=len(visits)) / visits
         least = np.minimum(by_pair, MOST)
         found.append(least)

@@ -103,7 +103,7 @@ def choose_features(
         )
     held_out = _divide(logs.n_episodes, folds, jax.random.fold_in(rng_key, 2))
     by_episode = [replace(each, cluster="episode") for each in settings]
-    judged = replace(by_episode[0], features=default_features(logs))
+    judged = replace(by_episode[0], features=default_features(logs), behavior="none")
     with jax.enable_x64(True):
         ratios, values = [], []
         for each in by_episode:

@@ -133,6 +133,8 @@ def featured_inputs(
         at_state = np.broadcast_to(same, (len(names), *same.shape))
         if aligned is not None:
             _, kept = _onto_logged_actions(aligned.probabilities, pairs)
+            if not logs.vector_states:
+                kept = _kept_in_state(aligned.probabilities, pairs)
     elif aligned is None:
         at_state, sampled = expect(
             feature_map,
@@ -160,7 +162,7 @@ def featured_inputs(
     known: ActionRatios | None = None
     if settings.behavior_known:
         known = action_ratios(logs, policies, names, pairs, rows, settings.behavior, key_clone)
-    weights = np.ones((len(names), basis.shape[1]))
+    weights = np.tile(np.any(basis != 0.0, axis=0).astype(np.float64), (len(names), 1))
     ratio = None if known is None else known.by_pair
     cells, candidates = _pad(cells, Candidates(None, weights, kept, at_state, None, ratio))
     return Inputs(
@@ -243,6 +245,11 @@ def _check_actions(
 ) -> None:
     """Refuse features that do not change with the action."""
     action = points.action
+    if at_pair.shape[1] == 0:
+        raise SettingsError(
+            f"features: expected features that vary over the log, found none in {name}. Choose "
+            "other features."
+        )
     if len(np.unique(action, axis=0)) < 2:
         if action.ndim == 1:
             # With labels, the probability of other actions counts as moved mass.

@@ -226,7 +226,8 @@ def fit_flat(
 
 def settings_for(logs: Logs, **flat: Any) -> FitSettings:
     """Settings from flat names, with the defaults that suit a log; see `fit_flat`."""
-    asked = flat_settings(**flat)
+    # The words of `behavior` are checked beside the features that the log gets.
+    asked = flat_settings(**{name: each for name, each in flat.items() if name != "behavior"})
     given = with_defaults(logs, asked.gamma, {**flat, "constraint": asked.constraint})
     if flat.get("link") is not None:
         given.pop("model", None)

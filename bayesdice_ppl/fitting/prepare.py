@@ -202,7 +202,9 @@ def prepare(
         The input cannot be used; the message says where.
     """
     refuse_moved("prepare", {name: given[name] for name in given if not is_setting(name)})
-    chosen = with_defaults(logs, gamma, with_preset(given.pop("preset", None), given))
+    # A program to run inference on is the ratio itself, not its tangent.
+    asked = {"inference": "svi", **given}
+    chosen = with_defaults(logs, gamma, with_preset(asked.pop("preset", None), asked))
     settings = FitSettings(gamma, **chosen)
     if not settings.plain:
         raise SettingsError(

@@ -120,7 +120,9 @@ def left_out_values(
     size = jnp.sum(weight, axis=1)
     episodes = jnp.asarray(groups.episode)
     starts = episodes @ moments.initial
-    start_square = jnp.einsum("je,er,es->jrs", episodes, moments.initial, moments.initial)
+    initial = moments.initial
+    # One group after another: all at once would take J m R numbers.
+    start_square = jax.lax.map(lambda own: initial.T @ (initial * own[:, None]), episodes)
     n_starts = jnp.sum(episodes, axis=1)
     start_mean = jnp.sum(starts, axis=0) / jnp.sum(n_starts)
 

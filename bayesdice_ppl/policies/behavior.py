@@ -119,7 +119,9 @@ def log_ratio(
     return target - behavior_log_prob(logs, behavior).log_prob
 
 
-def log_target(logs: Logs, policy: Policy | ContinuousPolicy) -> Float[np.ndarray, " n"]:
+def log_target(
+    logs: Logs, policy: Policy | ContinuousPolicy, name: str = "policy"
+) -> Float[np.ndarray, " n"]:
     """Log probability with which a policy takes each logged action; the log density of a vector.
 
     Parameters
@@ -128,6 +130,8 @@ def log_target(logs: Logs, policy: Policy | ContinuousPolicy) -> Float[np.ndarra
         Logged transitions, n of them. Successors are not read.
     policy
         The policy: probabilities where actions are labels, densities where they are vectors.
+    name
+        What messages call it.
 
     Returns
     -------
@@ -140,8 +144,8 @@ def log_target(logs: Logs, policy: Policy | ContinuousPolicy) -> Float[np.ndarra
         The policy does not cover the log, or its densities are no numbers.
     """
     if logs.vector_actions:
-        return _log_density(logs, policy)
-    aligned = align_policies(logs, {"policy": policy}, needs_successors=False)
+        return _log_density(logs, policy, name)
+    aligned = align_policies(logs, {name: policy}, needs_successors=False)
     action = aligned.codes(logs)[logs.action]
     with np.errstate(divide="ignore"):
         log_prob: Float[np.ndarray, " n"] = np.log(aligned.probabilities[0][logs.state, action])
@@ -158,8 +162,8 @@ def log_logged(logs: Logs) -> Float[np.ndarray, " n"]:
     """
     if logs.propensity is None:
         raise LogsError(
-            "the log has no column propensity. Add one, or use behavior='fitted' (labels) or "
-            "'cloned'."
+            "behavior='logged': expected propensities, found no column propensity. Add "
+            "one, or use another behavior."
         )
     return np.log(logs.propensity)
 
@@ -183,20 +187,23 @@ def log_counted(logs: Logs) -> Float[np.ndarray, " n"]:
     return np.log(shares[logs.state, logs.action])
 
 
-def _log_density(logs: Logs, policy: Policy | ContinuousPolicy) -> Float[np.ndarray, " n"]:
-    ((_, candidate),) = align_continuous(logs, {"policy": policy})
+def _log_density(
+    logs: Logs, policy: Policy | ContinuousPolicy, name: str
+) -> Float[np.ndarray, " n"]:
+    ((_, candidate),) = align_continuous(logs, {name: policy})
     seen = logs.state_labels[logs.state]
     found = np.asarray(candidate.log_prob(seen, logs.action_vector), dtype=np.float64)
     if found.shape != (logs.n_transitions,):
         raise PoliciesError(
-            f"policy: log_prob(obs, action) gave shape {found.shape} for {logs.n_transitions} "
-            f"actions; expected ({logs.n_transitions},)."
+            f"policy {name!r}: expected log_prob(obs, action) to give shape "
+            f"({logs.n_transitions},), a number for each logged action, found {found.shape}."
         )
     broken = np.isnan(found) | (found == np.inf)
     if broken.any():
         row = int(np.flatnonzero(broken)[0])
         raise PoliciesError(
-            f"policy: log_prob of the action in row {logs.row[row]} is {found[row]:g}; expected a "
-            "finite number, or minus infinity where the action is never taken."
+            f"policy {name!r}: expected log_prob to be a finite number, or minus infinity where "
+            f"the action is never taken, found {found[row]:g} for the action in row "
+            f"{logs.row[row]}. Correct the policy."
         )
     return found

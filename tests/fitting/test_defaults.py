@@ -1,5 +1,7 @@
 """Which features, model, engine and logging policy a log gets, and what a user's choice changes."""
 
+import json
+
 import jax
 import numpy as np
 import polars as pl
@@ -10,7 +12,7 @@ from bayesdice_ppl.errors import LogsError, SettingsError
 from bayesdice_ppl.fitting import settings_for
 from bayesdice_ppl.fitting.action_ratio import MOST, action_ratios
 from bayesdice_ppl.fitting.prepare import read_inputs
-from tests.linear_world import GAMMA, POLICIES, chain_log, gaussian
+from tests.linear_world import GAMMA, POLICIES, TRUTH, chain_log, gaussian
 
 LOGGING = gaussian(0.2, 0.0, 1.0)
 
@@ -58,6 +60,7 @@ def test_without_propensities_the_logging_policy_is_cloned(plain_log):
     own = settings_for(plain_log, gamma=GAMMA, features=bd.features.polynomial(2))
     # Features of a user's own describe the whole ratio.
     assert own.behavior == "none"
+    assert settings_for(plain_log, gamma=GAMMA, behavior="cloned").behavior == "cloned"
     assert str(own.model) == "linear"
     few = chain_log(1, n_episodes=10, n_steps=1)
     assert settings_for(few, gamma=GAMMA).behavior == "none"
@@ -119,14 +122,30 @@ def test_weight_above_the_cap_is_told(known_log):
 
 def test_the_default_covers_a_linear_world_with_known_densities():
     """90 % intervals of three candidates over 30 logs, against values in closed form."""
-    from tests.linear_world import TRUTH
-
-    inside = []
+    inside, means, sds = [], [], []
     for seed in range(30):
         logs = with_density(chain_log(seed, n_episodes=40, n_steps=15))
         key = jax.random.key(seed)
         known = bd.fit(logs, POLICIES, gamma=GAMMA, rng_key=key, draws=2)["constant_data"]
         off = np.abs(known["guide_mean"].values - TRUTH) / known["guide_sd"].values
         inside.append(off < 1.71)  # Student t, 24 degrees of freedom
+        means.append(known["guide_mean"].values)
+        sds.append(known["guide_sd"].values)
     # Candidates share a log's errors: three of them count as one.
     np.testing.assert_allclose(np.mean(inside), 0.9, atol=4.5 * np.sqrt(0.09 / 30))
+    # The believed sd is that of the estimates over logs, which 30 logs tell to 13 %.
+    ratio = np.mean(sds, axis=0) / np.std(means, axis=0, ddof=1)
+    np.testing.assert_allclose(ratio, 1.0, atol=4.5 * 0.13)
+
+
+def test_a_clone_is_fitted_reported_and_kept(plain_log, known_log):
+    cloned, logged = (
+        bd.fit(log, POLICIES, gamma=GAMMA, rng_key=jax.random.key(0), draws=50)
+        for log in (chain_log(2, n_episodes=60, n_steps=15), known_log)
+    )
+    report = json.loads(cloned.attrs["clone"])
+    assert report["form"] == "linear"
+    assert "clone" not in logged.attrs
+    assert "clone of the logging policy" not in cloned.attrs["support_warnings"]
+    off = np.abs(cloned["constant_data/guide_mean"].values - TRUTH)
+    assert np.all(off < 4.5 * cloned["constant_data/guide_sd"].values)
