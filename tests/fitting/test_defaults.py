@@ -133,8 +133,8 @@ def test_the_default_covers_a_linear_world_with_known_densities():
         sds.append(known["guide_sd"].values)
     # Candidates share a log's errors: three of them count as one.
     np.testing.assert_allclose(np.mean(inside), 0.9, atol=4.5 * np.sqrt(0.09 / 30))
-    # The believed sd is that of the estimates over logs, which 30 logs tell to 13 %. In a log now and
-    # then the jackknife is several times wider, so the usual log is what is held.
+    # The believed sd is that of the estimates over logs, which 30 logs tell to 13 %. Now and then the
+    # jackknife is several times wider, so the usual log is what is held.
     ratio = np.median(sds, axis=0) / np.std(means, axis=0, ddof=1)
     np.testing.assert_allclose(ratio, 1.0, atol=4.5 * 0.13)
 
