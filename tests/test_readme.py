@@ -18,7 +18,7 @@ def test_python_blocks_run_on_simulated_files(tmp_path):
     logs.to_dataframe().rename({"action": "item_id"}).write_csv(tmp_path / "logs.csv")
     world.candidates.to_dataframe().write_csv(tmp_path / "candidates.csv")
     blocks = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
-    assert len(blocks) == 6
+    assert len(blocks) == 7
     code = "import matplotlib; matplotlib.use('Agg')\n" + "\n".join(blocks)
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False
