@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from bayesdice_ppl.models.gaussian import ConditionedValue, condition_value
 
@@ -37,11 +37,14 @@ class Mode(NamedTuple):
         nats.
     steps
         How many steps were taken.
+    converged
+        Whether the cost is finite and the last step lowered it by next to nothing.
     """
 
     latent: Float[Array, " L"]
     cost: Float[Array, ""]
     steps: Int[Array, ""]
+    converged: Bool[Array, ""]
 
 
 def linearized(
@@ -112,8 +115,8 @@ def find_mode(
 
     at_start = cost(start)
     state = (start, at_start, jnp.asarray(jnp.inf, at_start.dtype), jnp.asarray(0))
-    latent, reached, _, taken = jax.lax.while_loop(unfinished, step, state)
-    return Mode(latent, reached, taken)
+    latent, reached, fall, taken = jax.lax.while_loop(unfinished, step, state)
+    return Mode(latent, reached, taken, jnp.isfinite(reached) & (fall <= _ENOUGH))
 
 
 def condition_at(

@@ -8,7 +8,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpyro.distributions as dist
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from bayesdice_ppl.models import program
 from bayesdice_ppl.models.coordinates import Coordinates
@@ -32,11 +32,14 @@ class TangentRatio(eqx.Module):
         Its residual as a linear function of the same latent numbers, under the same prior.
     point
         The latent numbers and the value at the point, shape (L + 1,).
+    converged
+        Whether the point is a mode, scalar.
     """
 
     inner: Ratio
     linear: LinearRatio
     point: Float[Array, " L"]
+    converged: Bool[Array, ""]
 
     @property
     def moments(self) -> Moments:
@@ -117,8 +120,10 @@ def tangent_at_mode(
     latent_prior, value_prior = ratio.latent_prior(), ratio.value_prior()
     mean = jnp.append(latent_prior.mean, value_prior.mean)
     scale = jnp.sqrt(jnp.append(latent_prior.variance, value_prior.variance))
+    # A ratio may have a faster one of its own; any other is differentiated.
     jacobian = getattr(ratio, "jacobian", jax.jacfwd(ratio.residual))
-    point = find_mode(ratio.residual, jacobian, noise, mean, scale, start).latent
+    mode = find_mode(ratio.residual, jacobian, noise, mean, scale, start)
+    point = mode.latent
     matrix, offset = linearized(ratio.residual, jacobian, point)
     linear = LinearRatio(
         moments=ratio.moments._replace(offset=offset, active=jnp.ones_like(point[:-1])),
@@ -129,4 +134,4 @@ def tangent_at_mode(
         by_ratio=None,
         link=IDENTITY,
     )
-    return TangentRatio(ratio, linear, point)
+    return TangentRatio(ratio, linear, point, mode.converged)

@@ -18,7 +18,13 @@ from bayesdice_ppl.errors import BeliefError, SettingsError
 from bayesdice_ppl.fitting import FitSettings, fit_flat, flat_settings
 from bayesdice_ppl.inference import Normalization
 from bayesdice_ppl.logs import Logs
-from bayesdice_ppl.policies import ContinuousPolicy, Policy, TabularPolicy, action_frequencies
+from bayesdice_ppl.policies import (
+    CloneReport,
+    ContinuousPolicy,
+    Policy,
+    TabularPolicy,
+    action_frequencies,
+)
 from bayesdice_ppl.statistics import statistic_choice
 
 if TYPE_CHECKING:
@@ -118,6 +124,7 @@ def diagnose(
         )
     checks = [
         *_support(view),
+        *_logging_policy(view),
         _constraint(view),
         _range(view),
         *_convergence(view),
@@ -135,6 +142,32 @@ def _support(view: BeliefView) -> list[Check]:
     if not found:
         return [Check("support", True, "the log covers every candidate.")]
     return [Check("support", False, warning.sentence) for warning in found]
+
+
+def _logging_policy(view: BeliefView) -> list[Check]:
+    """Where the action ratio of a belief on vectors comes from."""
+
+    def check(passed: bool | None, message: str) -> list[Check]:
+        return [Check("logging policy", passed, message)]
+
+    if view.clone:
+        report = CloneReport(**view.clone)
+        return check(not report.poor, report.sentence)
+    if view.has(BeliefView.capped_share):
+        share = view.capped_share
+        worst = view.names[int(np.argmax(share))]
+        return check(
+            None,
+            "known from the log's propensities. At most "
+            f"{share.max():.1%} of a candidate's weight ({worst}) lies above the cap of its ratio.",
+        )
+    if view.settings.get("features", "one_hot()") == "one_hot()":
+        return []
+    return check(
+        None,
+        "not known, so that the whole ratio is learned from features. Where one action changes "
+        "little, every candidate then looks like the logging policy. Log propensities.",
+    )
 
 
 def _constraint(view: BeliefView) -> Check:

@@ -46,11 +46,6 @@ class RotatedMap(NamedTuple):
         """Features of points."""
         return (self.inner(points) - self.center) @ self.rotation
 
-    @property
-    def n_directions(self) -> int:
-        """How many features there are, without the zeros of `padded`."""
-        return int(np.any(self.rotation != 0.0, axis=0).sum())
-
     def padded(self) -> RotatedMap:
         """Add features that are zero, to the next multiple of 8.
 

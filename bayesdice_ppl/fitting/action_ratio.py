@@ -31,12 +31,17 @@ class ActionRatios(NamedTuple):
         pi(a|s) / mu(a|s) of each logged pair, at most `MOST`, shape (N, P).
     capped
         Share of each candidate's weight that lies above the cap, and is lost, shape (N,).
+    mean, error
+        Mean over the log of the ratios before the cap, which is 1 for right ones, and its standard
+        error, shape (N,).
     report
         How well the logging policy was cloned; None where it was not.
     """
 
     by_pair: Float[np.ndarray, "N P"]
     capped: Float[np.ndarray, " N"]
+    mean: Float[np.ndarray, " N"]
+    error: Float[np.ndarray, " N"]
     report: CloneReport | None
 
 
@@ -76,12 +81,16 @@ def action_ratios(
             f"logged action, found another in row {row}. Use behavior='none'."
         )
     visits = np.bincount(pairs.of_row, minlength=len(pairs.state))
-    found, capped = [], []
+    found, capped, mean, error = [], [], [], []
     for name in names:
         ratio = np.exp(log_target(logs, policies[name], name) - known.log_prob)[rows.mask]
         by_pair = np.bincount(pairs.of_row, ratio, minlength=len(visits)) / visits
         least = np.minimum(by_pair, MOST)
         found.append(least)
+        mean.append(ratio.mean())
+        error.append(ratio.std() / np.sqrt(len(ratio)))
         whole = visits @ by_pair
         capped.append(1.0 - (visits @ least) / whole if whole > 0.0 else 0.0)
-    return ActionRatios(np.stack(found), np.array(capped), known.report)
+    return ActionRatios(
+        np.stack(found), np.array(capped), np.array(mean), np.array(error), known.report
+    )

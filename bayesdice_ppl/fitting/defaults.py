@@ -92,8 +92,10 @@ def with_defaults(logs: Logs, gamma: float, given: Mapping[str, Any]) -> dict[st
         chosen["features"] = state_features(logs) if of_state else default_features(logs)
     asked = chosen.get("inference")
     if "model" not in chosen and calibrated and known:
-        exact = asked is not None and engine_choice(asked) == Exact()
-        chosen["model"] = linear("identity" if exact else "exp")
+        # These have a closed form for a linear ratio alone.
+        straight = asked is not None and engine_choice(asked) == Exact()
+        straight = straight or constraint.searched or constraint.normalization is not None
+        chosen["model"] = linear("identity" if straight else "exp")
     if asked is None and calibrated and constraint.closed_form_missing() is None:
         chosen["inference"] = Laplace()
     return chosen

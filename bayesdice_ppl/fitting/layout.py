@@ -29,6 +29,7 @@ from bayesdice_ppl.fitting.warnings import (
     many_features,
     moved_shift,
     much_left_out,
+    no_mode,
     odd_spread,
     poor_clone,
     sampling_diagnostics,
@@ -37,6 +38,7 @@ from bayesdice_ppl.fitting.warnings import (
     unconverged,
     unmet_constraint,
     unmixed,
+    wrong_weights,
 )
 from bayesdice_ppl.inference import Draws, Problem, Solution
 from bayesdice_ppl.inference.achieved import closed_form_bounds
@@ -89,6 +91,8 @@ def lay_out(
         *much_left_out(inputs),
         *many_features(inputs),
         *capped_weight(inputs),
+        *wrong_weights(inputs),
+        *no_mode(names, prepared.problem.converged),
         *poor_clone(inputs),
         *thin_spread(names, df),
         *unconverged(names, solution.drift),

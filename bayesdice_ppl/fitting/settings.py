@@ -58,7 +58,7 @@ class Numerics:
         checks.even("action_draws", self.action_draws, 4)
         checks.whole("folds", self.folds, 2)
         if self.jackknife != 0:
-            checks.whole("jackknife", self.jackknife, 5)
+            checks.whole("jackknife", self.jackknife, 10)
 
 
 PRESETS: dict[str, dict[str, Any]] = {

@@ -25,6 +25,8 @@ R_HAT, EFFECTIVE_DRAWS, DIVERGING = 1.05, 100.0, 0.01
 """Past these NUTS counts as not mixed: R-hat, effective draws, share of divergent ones."""
 MANY_FEATURES = (0.05, 0.1)
 """Features per transition past which a belief follows the noise: it warns, and it abstains."""
+MEAN_WEIGHT = 5.0
+"""Standard errors from 1 past which the mean of the action ratios is told."""
 CAPPED = (0.05, 0.3)
 """Share of a candidate's weight above the cap of its action ratio: warns past, abstains past."""
 TAIL_MIN = 5.0
@@ -199,6 +201,37 @@ def moved_shift(
             )
             found.append(SupportWarning(name, reason, bool(shift > MOVED_SHIFT[1])))
     return found
+
+
+def no_mode(names: tuple[str, ...], converged: np.ndarray) -> list[SupportWarning]:
+    """Warn when Laplace's approximation is taken around a point that is no mode."""
+    reason = (
+        "has no mode: the search for its ratio stopped before it settled. Use fewer features, or "
+        "inference='nuts'."
+    )
+    return [
+        SupportWarning(name, reason, True)
+        for name, found in zip(names, converged, strict=True)
+        if not found
+    ]
+
+
+def wrong_weights(inputs: Inputs) -> list[SupportWarning]:
+    """Warn when action ratios do not average 1 over the log, as right ones do."""
+    known = inputs.action_ratios
+    if known is None:
+        return []
+    return [
+        SupportWarning(
+            name,
+            f"its action ratios average {mean:.2f} over the log (standard error {error:.2g}), and "
+            "right ones average 1. Check the propensities or the clone, or log more of what it "
+            "does.",
+            False,
+        )
+        for name, mean, error in zip(inputs.names, known.mean, known.error, strict=True)
+        if abs(mean - 1.0) > MEAN_WEIGHT * error
+    ]
 
 
 def unconverged(names: tuple[str, ...], drift: np.ndarray) -> list[SupportWarning]:

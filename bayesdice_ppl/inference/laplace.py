@@ -43,6 +43,14 @@ class Laplace(NamedTuple):
                 "inference='laplace': expected a quadratic penalty and Markov's surrogate, found "
                 f"{missing}. Use 'svi' or 'nuts'."
             )
+        constraint = form.constraint
+        if not form.model.linear and (constraint.searched or constraint.normalization is not None):
+            raise SettingsError(
+                "inference='laplace': expected a given lambda and no constraint of its own for the "
+                f"normalization, since the mode of {form.model} moves with them, found "
+                f"{'lam=search' if constraint.searched else 'normalization'}. Use 'svi', or the "
+                "model 'linear'."
+            )
 
     def solve(self, problem: Problem, rng_key: PRNGKeyArray, form: FitForm, draws: int) -> Solution:
         """The closed form of every candidate on its tangent."""

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, cast
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from bayesdice_ppl.constraint import (
     AuxiliaryConstraint,
@@ -124,6 +124,13 @@ class Problem(NamedTuple):
     def tangent(self) -> bool:
         """Whether the ratio is taken as it is linear around its mode."""
         return isinstance(self.ratio, TangentRatio)
+
+    @property
+    def converged(self) -> Bool[np.ndarray, " N"]:
+        """Whether each mode was found; True where none is needed."""
+        if isinstance(self.ratio, TangentRatio):
+            return np.asarray(self.ratio.converged)
+        return np.ones(self.n_policies, dtype=bool)
 
     @property
     def n_policies(self) -> int:

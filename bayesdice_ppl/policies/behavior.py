@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, final
 import numpy as np
 from jaxtyping import Float
 
+from bayesdice_ppl.checks import one_of
 from bayesdice_ppl.errors import LogsError, PoliciesError, SettingsError
 from bayesdice_ppl.logs.logs import Logs
 from bayesdice_ppl.policies.alignment import align_continuous, align_policies
@@ -77,18 +78,14 @@ def behavior_log_prob(
         return BehaviorLogProb(log_logged(logs), None)
     if behavior == "fitted":
         return BehaviorLogProb(log_counted(logs), None)
-    if behavior == "cloned":
-        if rng_key is None:
-            raise SettingsError(
-                "rng_key: expected a key for behavior='cloned', found None. Give rng_key, such as "
-                "jax.random.key(0)."
-            )
-        clone = clone_policy(logs, rng_key, Clone() if settings is None else settings)
-        return BehaviorLogProb(clone.log_prob_of_log(), clone.report)
-    words = ", ".join(repr(word) for word in SOURCES)
-    raise SettingsError(
-        f"behavior: expected one of {words}, or the logging policy itself, found {behavior!r}."
-    )
+    one_of("behavior", behavior, SOURCES)
+    if rng_key is None:
+        raise SettingsError(
+            "rng_key: expected a key for behavior='cloned', found None. Give rng_key, such as "
+            "jax.random.key(0)."
+        )
+    clone = clone_policy(logs, rng_key, Clone() if settings is None else settings)
+    return BehaviorLogProb(clone.log_prob_of_log(), clone.report)
 
 
 def log_ratio(

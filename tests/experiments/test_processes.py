@@ -81,22 +81,15 @@ def test_processes_end_with_a_parent_that_is_killed(tmp_path):
     parent = subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)
     try:
         paths = [tmp_path / name for name in ("one", "two")]
-        assert within(60.0, lambda: all(path.is_file() and path.read_text() for path in paths))
+        while parent.poll() is None and not all(p.is_file() and p.read_text() for p in paths):
+            time.sleep(0.1)
     finally:
         parent.kill()
         parent.wait()
     numbers = [int(path.read_text()) for path in paths]
-    assert within(20.0, lambda: not any(map(is_alive, numbers)))
-
-
-def within(seconds, happens):
-    """Wait until something happens, and tell whether it did."""
-    end = time.monotonic() + seconds
-    while not happens():
-        if time.monotonic() > end:
-            return False
+    # It fails by never ending: no limit in seconds suits every machine.
+    while any(map(is_alive, numbers)):
         time.sleep(0.1)
-    return True
 
 
 def is_alive(number):

@@ -12,6 +12,7 @@ from bayesdice_ppl.errors import LogsError, SettingsError
 from bayesdice_ppl.fitting import settings_for
 from bayesdice_ppl.fitting.action_ratio import MOST, action_ratios
 from bayesdice_ppl.fitting.prepare import read_inputs
+from bayesdice_ppl.fitting.warnings import no_mode
 from tests.linear_world import GAMMA, POLICIES, TRUTH, chain_log, gaussian
 
 LOGGING = gaussian(0.2, 0.0, 1.0)
@@ -43,6 +44,7 @@ def known_log(plain_log):
         (GAMMA, {"behavior": "none"}, ("none", "linear", "laplace", "of='both'")),
         (GAMMA, {"preset": "paper"}, ("none", "linear", "svi", "of='both'")),
         (GAMMA, {"link": "softplus"}, ("logged", "linear(link=softplus)", "laplace", "'state'")),
+        (GAMMA, {"lam": "search"}, ("logged", "linear", "laplace", "of='state'")),
         (GAMMA, {"surrogate": "cvar(0.5)"}, ("logged", "linear(link=exp)", "svi", "'state'")),
     ],
 )
@@ -107,6 +109,25 @@ def test_action_ratios_are_quotients_of_normal_densities_under_a_cap(known_log):
     assert found.report is None
 
 
+def test_propensities_that_are_off_by_a_half_are_told(known_log, plain_log):
+    policies = {"calm": POLICIES["calm"]}
+    given = {"gamma": GAMMA, "rng_key": jax.random.key(0), "draws": 50}
+    right = bd.fit(known_log, policies, **given)
+    frame = known_log.to_dataframe().with_columns(pl.col("propensity") * 0.5)
+    wrong = bd.fit(bd.Logs.from_dataframe(frame), policies, **given)
+    assert "right ones average 1" not in right.attrs["support_warnings"]
+    assert "right ones average 1" in wrong.attrs["support_warnings"]
+    assert "known from the log's propensities" in str(bd.diagnose(right))
+    alone = bd.fit(plain_log, policies, behavior="none", **given)
+    assert "the whole ratio is learned" in str(bd.diagnose(alone))
+
+
+def test_a_mode_that_was_not_found_is_an_abstention():
+    (told,) = no_mode(("a", "b"), np.array([True, False]))
+    assert told.policy == "b"
+    assert told.abstain
+
+
 def test_weight_above_the_cap_is_told(known_log):
     belief = bd.fit(
         known_log,
@@ -149,5 +170,6 @@ def test_a_clone_is_fitted_reported_and_kept(plain_log, known_log):
     assert report["log_likelihood"] > report["constant_log_likelihood"]
     assert "clone" not in logged.attrs
     assert "clone of the logging policy" not in cloned.attrs["support_warnings"]
+    assert "The logging policy was cloned" in str(bd.diagnose(cloned))
     off = np.abs(cloned["constant_data/guide_mean"].values - TRUTH)
     assert np.all(off < 4.5 * cloned["constant_data/guide_sd"].values)

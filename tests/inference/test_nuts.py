@@ -171,7 +171,7 @@ def test_other_surrogates_report_what_they_bound(surrogate):
         ({"inference": 4}, "inference: expected one of"),
         ({"inner": "guide", "penalty": "huber(0.1)"}, "inner='guide'"),
         ({"inner": "guide", "link": "softplus"}, "inner='guide'"),
-        ({"link": "exp"}, "link"),
+        ({"link": "cube"}, "link"),
     ],
     ids=str,
 )

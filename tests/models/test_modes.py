@@ -42,6 +42,14 @@ def test_it_is_the_minimum_of_the_cost(residual, start):
         expected = minimize(cost, MEAN, (residual,), method="BFGS", options={"gtol": 1e-9})
         np.testing.assert_allclose(found.cost, expected.fun, rtol=1e-3)
         np.testing.assert_allclose(found.latent, expected.x, atol=2e-2)
+        assert found.converged
+
+
+def test_a_search_without_an_end_says_so():
+    with jax.enable_x64(True):
+        nowhere = jnp.full(LATENT + 1, jnp.nan)
+        found = find_mode(linear, jax.jacfwd(linear), NOISE, MEAN, SCALE, nowhere)
+    assert not found.converged
 
 
 def test_of_a_linear_residual_it_is_the_closed_form_in_one_step():

@@ -57,8 +57,10 @@ class TableRatio(eqx.Module):
     def recorded(self, latent):
         return self.by_pair(latent)
 
-    def estimate(self, noise):
-        return self.rough.estimate(noise)
+    refreshes = 1
+
+    def estimate(self, noise, start=None):
+        return self.rough.estimate(noise, start)
 
     def coordinates(self, noise, rows, *, value_constraint):
         found = self.rough.coordinates(noise, rows, value_constraint=value_constraint)
