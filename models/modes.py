@@ -16,7 +16,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from bayesdice_ppl.models.gaussian import ConditionedValue, condition_value
 
-_LENGTHS = 0.5 ** jnp.arange(0.0, 12.0)
+_LENGTHS = tuple(0.5**halving for halving in range(12))
 """Lengths of a step that are tried at once; the best is taken."""
 _STEPS = 60
 _ENOUGH = 1e-3
@@ -101,7 +101,7 @@ def find_mode(
         latent, now, _, taken = state
         matrix, offset = linearized(residual, jacobian, latent)
         there = condition_value(matrix, offset, noise, prior_mean, prior_scale).mean
-        tried = latent + _LENGTHS[:, None] * (there - latent)
+        tried = latent + jnp.asarray(_LENGTHS)[:, None] * (there - latent)
         costs = jax.vmap(cost)(tried)
         costs = jnp.where(jnp.isfinite(costs), costs, jnp.inf)
         best = jnp.argmin(costs)

@@ -21,6 +21,12 @@ settings.register_profile("fixed", derandomize=True)
 settings.load_profile("fixed")
 
 
+def pytest_configure(config):
+    """Keep compiled functions in a file each: another worker, or the next run, need not compile."""
+    jax.config.update("jax_compilation_cache_dir", str(config.cache.mkdir("compiled")))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
+
+
 MOST_MAPS = 20_000
 """Memory maps of one process past which compiled functions are forgotten; Linux allows 65,530."""
 

@@ -192,17 +192,21 @@ def _normalization(problem: Problem, drawn: Draws) -> tuple[np.ndarray | None, .
 def _prior(problem: Problem, statistic: Statistic) -> tuple[np.ndarray, np.ndarray]:
     """Prior mean and sd of each value; NaN for a quantile: its prior is on the mass below it."""
     with jax.enable_x64(True):
-        found = jax.vmap(_mean_and_sd)(problem.ratio)
-    mean, sd = (np.asarray(array) for array in found)
+        mean, sd = (np.asarray(array) for array in _prior_values(problem.ratio))
     if statistic.inverted:
         mean, sd = np.full_like(mean, np.nan), np.full_like(sd, np.nan)
     return mean, sd
 
 
-def _mean_and_sd(ratio: Ratio) -> tuple[Array, Array]:
-    """Mean and standard deviation of one value's prior."""
-    prior = ratio.value_prior()
-    return prior.mean, jnp.sqrt(prior.variance)
+@jax.jit
+def _prior_values(ratio: Ratio) -> tuple[Array, Array]:
+    """Mean and standard deviation of every value's prior."""
+
+    def mean_and_sd(ratio: Ratio) -> tuple[Array, Array]:
+        prior = ratio.value_prior()
+        return prior.mean, jnp.sqrt(prior.variance)
+
+    return jax.vmap(mean_and_sd)(ratio)
 
 
 def _extrapolates(inputs: Inputs) -> bool:

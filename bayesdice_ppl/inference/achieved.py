@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from bayesdice_ppl.constraint import Surrogate, chi_square
+from bayesdice_ppl.constraint import Penalty, Surrogate, chi_square
 from bayesdice_ppl.inference.engine import Solution
 from bayesdice_ppl.inference.problem import Problem
 from bayesdice_ppl.models import Ratio, less_value
@@ -73,23 +73,29 @@ def closed_form_bounds(
     if not linear or solution.sampled is not None or problem.n_rows > MOST_ROWS:
         return None
     with jax.enable_x64(True):
-        whitening = jax.vmap(lambda penalty: penalty.whitening())(problem.constraint.penalty)
+        whitening, matrix, offset = _forms(problem.constraint.penalty, problem.ratio)
         if whitening is None:
             return None
-        matrix, offset = jax.vmap(_affine)(problem.ratio)
     found = []
     for j, price in enumerate(problem.prices):
         loss = chi_square.loss_of_gaussian(
             np.asarray(solution.posterior.mean)[j],
             np.asarray(solution.posterior.factor)[j],
-            np.asarray(matrix[j]),
-            np.asarray(offset[j]),
-            np.asarray(whitening[j], dtype=np.float64),
+            np.asarray(matrix)[j],
+            np.asarray(offset)[j],
+            np.asarray(whitening, dtype=np.float64)[j],
         )
         probability = 1.0 - chi_square.exceedance(loss, price.epsilon)
         bound = surrogate.exact_bound(loss, price.epsilon)
         found.append((probability, chi_square.mean(loss), *bound))
     return Achieved(*np.array(found, dtype=np.float64).reshape(-1, 4).T)
+
+
+@jax.jit
+def _forms(penalty: Penalty, ratio: Ratio) -> tuple[Array | None, Array, Array]:
+    """Whitening of each candidate's penalty if it has one, matrix and offset of its residual."""
+    whitening = jax.vmap(lambda own: own.whitening())(penalty)
+    return whitening, *jax.vmap(_affine)(ratio)
 
 
 def _affine(ratio: Ratio) -> tuple[Float[Array, "R K"], Float[Array, " R"]]:

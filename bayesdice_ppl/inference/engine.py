@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, PRNGKeyArray
 
@@ -106,11 +105,11 @@ def nothing_but(posterior: GaussianPosterior, problem: Problem, form: FitForm) -
     n_policies = problem.n_policies
     return Solution(
         posterior=posterior,
-        elbo=jnp.zeros((n_policies, 0)),
-        drift=jnp.zeros((n_policies, 2)),
-        level=jnp.full(n_policies, form.constraint.surrogate.start),
+        elbo=np.zeros((n_policies, 0)),
+        drift=np.zeros((n_policies, 2)),
+        level=np.full(n_policies, form.constraint.surrogate.start),
         sampled=None,
-        diverging=jnp.zeros(n_policies),
+        diverging=np.zeros(n_policies),
     )
 
 

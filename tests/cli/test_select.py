@@ -320,7 +320,14 @@ def test_simulated_taxi_files_can_be_checked(tmp_path, run):
     assert "unlogged steps" in out.out
 
 
-@pytest.mark.parametrize(("world", "said"), [("cartpole", "standard error"), ("reacher", "-0.1")])
+@pytest.mark.parametrize(
+    ("world", "said"),
+    [
+        # Its true values are simulated, which takes a minute.
+        pytest.param("cartpole", "standard error", marks=pytest.mark.slow),
+        ("reacher", "-0.1"),
+    ],
+)
 def test_worlds_of_vectors_give_logs_and_true_values(world, said, tmp_path, run):
     logs = tmp_path / "logs.parquet"
     simulate = ["simulate", world, "--alpha", "0.5", "--episodes", "4", "--steps", "30"]

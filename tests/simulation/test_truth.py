@@ -82,7 +82,14 @@ WORLDS = {
 N_EPISODES, N_CHUNKS = 100_000, 10
 
 
-@pytest.mark.parametrize(("env", "gamma", "n_steps"), WORLDS.values(), ids=WORLDS.keys())
+@pytest.mark.parametrize(
+    ("env", "gamma", "n_steps"),
+    # The taxi's 500 states take longer than the others together.
+    [
+        pytest.param(*world, id=name, marks=[pytest.mark.slow] if name == "taxi" else [])
+        for name, world in WORLDS.items()
+    ],
+)
 def test_values_are_what_a_hundred_thousand_episodes_earn(env, gamma, n_steps):
     n_states, n_actions, _ = env.outcomes.probability.shape
     policy = np.random.default_rng(1).dirichlet(np.ones(n_actions), size=n_states)
