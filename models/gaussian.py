@@ -18,6 +18,8 @@ RELATIVE_TOLERANCE = 1e-12
 _ROOT_JITTER = 1e-10
 WIDE = 512
 """Rows from which the innovation is factored by Cholesky: ten times as fast as by eigenvectors."""
+WIDE_STEP = 64
+"""The same where many estimates are made of which none is kept: steps, and groups left out."""
 JITTER = 1e-12
 """Added to its unit diagonal before Cholesky. For a redundant row the right-hand side is zero, and
 so is the solution. For an exact constraint the prior's spread is on the diagonal already."""
@@ -117,6 +119,8 @@ def condition_value(
     noise: Float[Array, "R R"],
     prior_mean: Float[Array, " K"],
     prior_scale: Float[Array, " K"],
+    *,
+    wide: int | None = None,
 ) -> ConditionedValue:
     """Condition as `condition` does, but compute only the last variance and gain.
 
@@ -128,6 +132,8 @@ def condition_value(
         Covariance V of the residual, shape (R, R), positive semidefinite, possibly singular.
     prior_mean, prior_scale
         Shapes (K,).
+    wide
+        Rows from which the innovation is factored by Cholesky; `WIDE` by default.
 
     Notes
     -----
@@ -139,7 +145,7 @@ def condition_value(
     spread = matrix * variance
     unit, scale = _innovation(matrix, spread, noise)
     right = jnp.stack([spread[:, -1], matrix @ prior_mean + offset], axis=1)
-    solved = _unit_solve(unit, right * scale[:, None]) * scale[:, None]
+    solved = _unit_solve(unit, right * scale[:, None], wide) * scale[:, None]
     gain, pull = solved[:, 0], solved[:, 1]
     left = (-gain @ matrix).at[-1].add(1.0)
     return ConditionedValue(
@@ -160,9 +166,11 @@ def _innovation(
     return innovation * scale[:, None] * scale, scale
 
 
-def _unit_solve(unit: Float[Array, "R R"], right: Float[Array, "R L"]) -> Float[Array, "R L"]:
+def _unit_solve(
+    unit: Float[Array, "R R"], right: Float[Array, "R L"], wide: int | None = None
+) -> Float[Array, "R L"]:
     """unit^+ right for a positive semidefinite matrix with a diagonal of ones, or zeros."""
-    if unit.shape[0] > WIDE:
+    if unit.shape[0] > (WIDE if wide is None else wide):
         added = jnp.where(jnp.diagonal(unit) > 0.0, JITTER, 1.0)
         factor = jnp.linalg.cholesky(unit + jnp.diag(added))
         return cho_solve((factor, True), right)

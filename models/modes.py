@@ -14,15 +14,17 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from bayesdice_ppl.models.gaussian import ConditionedValue, condition_value
+from bayesdice_ppl.models.gaussian import WIDE_STEP, ConditionedValue, condition_value
 
-_LENGTHS = tuple(0.5**halving for halving in range(12))
-"""Lengths of a step that are tried at once; the best is taken."""
+_DAMPINGS = (0.0, *(10.0**power for power in range(-1, 5)))
+"""Dampings of a step that are tried at once; the best is taken."""
 _STEPS = 60
 _ENOUGH = 1e-3
-"""Fall of the cost, in nats, below which a step is the last."""
-_RIDGE, _FLOOR = 1e-9, 1e-12
-"""Added to the noise where the cost is compared: a share of each row's own, and of their mean."""
+"""Fall of the cost, in nats, that a last step promises."""
+_NEAR = 0.05
+"""The same, below which the point is called a mode where rounding allows no further step."""
+_LOOSE, _TIGHT = 1e-2, 1e-12
+"""Added to the noise in the search, as a share of its mean: at first, and at the end."""
 
 
 class Mode(NamedTuple):
@@ -38,7 +40,7 @@ class Mode(NamedTuple):
     steps
         How many steps were taken.
     converged
-        Whether the cost is finite and the last step lowered it by next to nothing.
+        Whether the cost is finite and a further step promises to lower it by next to nothing.
     """
 
     latent: Float[Array, " L"]
@@ -89,34 +91,79 @@ def find_mode(
         Where to start, shape (L + 1,).
     """
     diagonal = jnp.diagonal(noise)
-    floor = _RIDGE * diagonal + _FLOOR * jnp.mean(diagonal) + jnp.finfo(noise.dtype).tiny
-    root = jnp.linalg.cholesky(noise + jnp.diag(floor))
+    level = jnp.mean(diagonal) + jnp.finfo(noise.dtype).tiny
+    pivots = jnp.diagonal(jnp.linalg.cholesky(noise + _TIGHT * level * jnp.eye(len(noise)))) ** 2
+    # Where every row has noise of its own there is no exact constraint.
+    free = jnp.all(pivots > _LOOSE * diagonal) & jnp.all(diagonal > 0.0)
 
-    def cost(latent: Float[Array, " L"]) -> Float[Array, ""]:
-        left = residual(latent[:-1]).at[-1].add(-latent[-1])
-        scaled = jax.scipy.linalg.solve_triangular(root, left, lower=True)
-        return 0.5 * (scaled @ scaled + jnp.sum(((latent - prior_mean) / prior_scale) ** 2))
+    def step(state: _Search) -> _Search:
+        latent = state.latent
+        # An exact constraint allows no step off a curved surface, however short. Loose at first,
+        # the search comes near the mode, from where full steps reach the surface.
+        added = level * jnp.where(state.tight, _TIGHT, _LOOSE)
+        softened = noise + added * jnp.eye(len(noise))
+        root = jnp.linalg.cholesky(softened)
 
-    def step(state: tuple[Array, Array, Array, Array]) -> tuple[Array, Array, Array, Array]:
-        latent, now, _, taken = state
+        def cost(left: Float[Array, " R"], latent: Float[Array, " L"]) -> Float[Array, ""]:
+            scaled = jax.scipy.linalg.solve_triangular(root, left, lower=True)
+            return 0.5 * (scaled @ scaled + jnp.sum(((latent - prior_mean) / prior_scale) ** 2))
+
+        def cost_at(latent: Float[Array, " L"]) -> Float[Array, ""]:
+            return cost(residual(latent[:-1]).at[-1].add(-latent[-1]), latent)
+
         matrix, offset = linearized(residual, jacobian, latent)
-        there = condition_value(matrix, offset, noise, prior_mean, prior_scale).mean
-        tried = latent + jnp.asarray(_LENGTHS)[:, None] * (there - latent)
-        costs = jax.vmap(cost)(tried)
+
+        def damped(damping: Float[Array, ""]) -> Float[Array, " L"]:
+            # A second prior, around the point, holds the step where the linear form is right.
+            share = (damping / (1.0 + damping)) * jnp.ones_like(latent).at[-1].set(0.0)
+            mean = prior_mean + share * (latent - prior_mean)
+            scale = prior_scale * jnp.sqrt(1.0 - share)
+            return condition_value(matrix, offset, softened, mean, scale, wide=WIDE_STEP).mean
+
+        tried = jax.lax.map(damped, jnp.asarray(_DAMPINGS))
+        costs = jax.vmap(cost_at)(tried)
         costs = jnp.where(jnp.isfinite(costs), costs, jnp.inf)
-        best = jnp.argmin(costs)
+        best, now = jnp.argmin(costs), cost_at(latent)
         better = costs[best] < now
-        fall = jnp.where(better, now - costs[best], 0.0)
-        moved = jnp.where(better, tried[best], latent)
-        return moved, jnp.where(better, costs[best], now), fall, taken + 1
+        promised = now - cost(matrix @ tried[0] + offset, tried[0])
+        return _Search(
+            latent=jnp.where(better, tried[best], latent),
+            cost=jnp.where(better, costs[best], now),
+            promised=promised,
+            # Not a number ends the search too.
+            last=(promised <= _ENOUGH) | ~better,
+            tight=state.tight,
+            taken=state.taken + 1,
+        )
 
-    def unfinished(state: tuple[Array, Array, Array, Array]) -> Array:
-        return (state[2] > _ENOUGH) & (state[3] < _STEPS)
+    def tightened(state: _Search) -> _Search:
+        over = state.last & ~state.tight
+        return state._replace(last=state.last & ~over, tight=state.tight | over)
 
-    at_start = cost(start)
-    state = (start, at_start, jnp.asarray(jnp.inf, at_start.dtype), jnp.asarray(0))
-    latent, reached, fall, taken = jax.lax.while_loop(unfinished, step, state)
-    return Mode(latent, reached, taken, jnp.isfinite(reached) & (fall <= _ENOUGH))
+    begin = _Search(
+        latent=start,
+        cost=jnp.asarray(jnp.inf),
+        promised=jnp.asarray(jnp.inf),
+        last=jnp.asarray(False),
+        tight=free,
+        taken=jnp.asarray(0),
+    )
+    found = jax.lax.while_loop(
+        lambda state: ~state.last & (state.taken < _STEPS),
+        lambda state: tightened(step(state)),
+        begin,
+    )
+    converged = jnp.isfinite(found.cost) & (found.promised <= _NEAR) & found.tight
+    return Mode(found.latent, found.cost, found.taken, converged)
+
+
+class _Search(NamedTuple):
+    latent: Float[Array, " L"]
+    cost: Float[Array, ""]
+    promised: Float[Array, ""]
+    last: Bool[Array, ""]
+    tight: Bool[Array, ""]
+    taken: Int[Array, ""]
 
 
 def condition_at(

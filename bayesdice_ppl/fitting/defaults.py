@@ -43,7 +43,7 @@ def default_features(logs: Logs) -> FeatureChoice:
     vector, label = ("state", "action") if logs.vector_states else ("action", "state")
     labels = logs.action_labels if logs.vector_states else logs.state_labels
     return feature_maps.product(
-        feature_maps.fourier(_even(most // len(labels), 100), of=vector),
+        feature_maps.fourier(_even(most // len(labels), 100, least=2), of=vector),
         feature_maps.one_hot(of=label),
     )
 
@@ -117,5 +117,5 @@ def _behavior(logs: Logs, chosen: Mapping[str, Any]) -> str:
     return "cloned"
 
 
-def _even(number: int, most: int) -> int:
-    return int(np.clip(number - number % 2, 10, most))
+def _even(number: int, most: int, least: int = 10) -> int:
+    return int(np.clip(number - number % 2, least, most))

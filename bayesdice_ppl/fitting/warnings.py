@@ -40,9 +40,13 @@ DRIFT = 0.1
 
 
 def constant_reward(inputs: Inputs) -> list[SupportWarning]:
-    """Warn when every usable reward is the same: their spread cannot be learned."""
-    reward = inputs.reward
-    if np.ptp(reward) > 0.0:
+    """Warn when every usable reward is the same: their spread cannot be learned.
+
+    Where a termination ends the rewards, as on CartPole, a policy earns what it lives.
+    """
+    reward, moments = inputs.reward, inputs.settings.form.moments
+    lives = not moments.restart and moments.gamma > 0.0 and bool(np.any(inputs.cells.terminated))
+    if np.ptp(reward) > 0.0 or (lives and reward[0] != 0.0):
         return []
     reason = (
         f"cannot be judged, because every logged reward is {reward[0]:g}. Log until rewards differ."
@@ -230,7 +234,8 @@ def wrong_weights(inputs: Inputs) -> list[SupportWarning]:
             False,
         )
         for name, mean, error in zip(inputs.names, known.mean, known.error, strict=True)
-        if abs(mean - 1.0) > MEAN_WEIGHT * error
+        # Equal up to rounding, they have no error.
+        if abs(mean - 1.0) > MEAN_WEIGHT * error + 1e-6
     ]
 
 

@@ -3,6 +3,10 @@
 The spread of a belief takes the log's own matrices as known. With many features they are noise too,
 and they follow each other: on CartPole that hid half of the spread. Leaving out groups of episodes
 shows it, because matrix, offset and Sigma are counted anew each time (Shao and Wu, 1989).
+
+An estimate moves with the log in a part that is linear in the episodes, and one that is quadratic.
+The belief has the variance of the first alone. The jackknife counts the second twice (Efron and
+Stein, 1981). So half of what it has beyond the belief's variance is added.
 """
 
 from __future__ import annotations
@@ -16,8 +20,11 @@ from jaxtyping import Array, Float, Int
 
 from bayesdice_ppl.inference.pilot import Pilot
 from bayesdice_ppl.models import LinearGaussianRatio, Ratio
-from bayesdice_ppl.models.gaussian import condition_value
+from bayesdice_ppl.models.gaussian import WIDE_STEP, condition_value
 from bayesdice_ppl.moments import VALUE_ROW, Cells, MomentSettings
+
+QUADRATIC = 0.5
+"""Share of the jackknife's variance of a quadratic part that is the part's own."""
 
 
 class Groups(NamedTuple):
@@ -148,7 +155,10 @@ def left_out_values(
         value_column = jnp.zeros((len(level), 1), level.dtype).at[VALUE_ROW, 0].set(-1.0)
         whole = jnp.concatenate([by_latent, value_column], axis=1)
         offset = level - by_latent @ latent[:-1]
-        return condition_value(whole, offset, covariance / n, prior_mean, prior_scale).mean[-1]
+        found = condition_value(
+            whole, offset, covariance / n, prior_mean, prior_scale, wide=WIDE_STEP
+        )
+        return found.mean[-1]
 
     # The offset of the moments themselves: a tangent keeps another one.
     moments_offset = ratio.residual(latent[:-1]) - rows.T @ (zeta * count) / cells.n_transitions
@@ -159,7 +169,7 @@ def left_out_values(
 def widened(
     cells: Cells, ratio: LinearGaussianRatio, pilot: Pilot, groups: Groups, settings: MomentSettings
 ) -> Pilot:
-    """Widen a belief to the jackknife's spread, where that is the larger.
+    """Widen a belief by half of what the jackknife's variance has beyond its own.
 
     Parameters
     ----------
@@ -180,7 +190,7 @@ def widened(
     n = cells.n_transitions
     found = ratio.value_posterior(pilot.covariance, n)
     values = left_out_values(cells, ratio, found.mean, groups, settings)
-    more = jnp.maximum(jackknife_variance(values) - found.sd**2, 0.0)
+    more = QUADRATIC * jnp.maximum(jackknife_variance(values) - found.sd**2, 0.0)
     df = jnp.minimum(pilot.degrees_of_freedom, values.shape[0] - 1.0)
     return pilot._replace(
         covariance=pilot.covariance.at[VALUE_ROW, VALUE_ROW].add(n * more),
