@@ -41,7 +41,7 @@ class Numerics:
         Number of folds, by episode, for the held-out loss.
     jackknife
         Most groups of episodes that are left out in turn, to see how far a value on features moves.
-        The belief has at least that spread. 0: none are left out.
+        Half of what their variance has beyond the belief's is added to it. 0: none are left out.
 
     Raises
     ------

@@ -1,6 +1,7 @@
 """Which features, model, engine and logging policy a log gets, and what a user's choice changes."""
 
 import json
+from types import SimpleNamespace
 
 import jax
 import numpy as np
@@ -12,7 +13,7 @@ from bayesdice_ppl.errors import LogsError, SettingsError
 from bayesdice_ppl.fitting import settings_for
 from bayesdice_ppl.fitting.action_ratio import MOST, action_ratios
 from bayesdice_ppl.fitting.prepare import read_inputs
-from bayesdice_ppl.fitting.warnings import no_mode
+from bayesdice_ppl.fitting.warnings import many_features, no_mode, wrong_weights
 from tests.linear_world import GAMMA, POLICIES, TRUTH, chain_log, gaussian
 
 LOGGING = gaussian(0.2, 0.0, 1.0)
@@ -173,3 +174,63 @@ def test_a_clone_is_fitted_reported_and_kept(plain_log, known_log):
     assert "The logging policy was cloned" in str(bd.diagnose(cloned))
     off = np.abs(cloned["constant_data/guide_mean"].values - TRUTH)
     assert np.all(off < 4.5 * cloned["constant_data/guide_sd"].values)
+
+
+def test_weights_are_told_by_their_own_error_and_not_by_rounding():
+    known = SimpleNamespace(mean=np.array([1.0 + 1e-12, 1.2, 1.2]), error=np.array([0, 0.01, 0.1]))
+    inputs = SimpleNamespace(action_ratios=known, names=("itself", "off", "noisy"))
+    assert [warning.policy for warning in wrong_weights(inputs)] == ["off"]
+
+
+def survivors(seed, n_episodes=300, n_steps=30):
+    """One state, a reward of one a step, and an action that ends the episode more often."""
+    rng, rows = np.random.default_rng(seed), []
+    for episode in range(n_episodes):
+        for step in range(n_steps):
+            action = int(rng.integers(2))
+            ended = bool(rng.random() < (0.1, 0.5)[action])
+            rows.append((episode, step, 0, action, 1.0, 0, ended))
+            if ended:
+                break
+    names = ["episode_id", "step", "state", "action", "reward", "next_state", "terminated"]
+    return bd.Logs.from_dataframe(pl.DataFrame(rows, schema=names, orient="row"))
+
+
+@pytest.mark.parametrize("reading", ["absorb", "restart"])
+def test_equal_rewards_can_be_judged_where_a_termination_ends_them(reading):
+    logs = survivors(3)
+    safe = bd.Policies.from_dataframe(
+        pl.DataFrame(
+            {"policy": ["safe"] * 2, "state": [0, 0], "action": [0, 1], "prob": [1.0, 0.0]}
+        )
+    )
+    belief = bd.fit(
+        logs,
+        safe,
+        gamma=0.9,
+        rng_key=jax.random.key(0),
+        inference="exact",
+        on_termination=reading,
+    )
+    kept = json.loads(belief.attrs["support_warnings"])
+    told = [warning["reason"] for warning in kept if warning["abstain"]]
+    if reading == "restart":
+        assert any("every logged reward is 1" in reason for reason in told)
+    else:
+        assert not told
+        value = belief["posterior"]["value"].sel(policy="safe").values
+        truth = 0.1 / (1.0 - 0.9 * 0.9)
+        assert abs(value.mean() - truth) <= 5.0 * value.std()
+
+
+def test_a_small_bandit_gets_fewer_features_than_would_follow_its_noise():
+    rng = np.random.default_rng(0)
+    n = 500
+    columns = {f"obs_{i}": rng.normal(size=n) for i in range(10)}
+    action = rng.integers(5, size=n)
+    frame = pl.DataFrame({**columns, "action": action, "reward": rng.normal(size=n)})
+    logs = bd.Logs.from_dataframe(frame.with_columns(propensity=pl.lit(0.2)), actions=range(5))
+    settings = settings_for(logs, gamma=0.0)
+    even = SimpleNamespace(probs=lambda obs: np.full((len(obs), 5), 0.2))
+    inputs = read_inputs(logs, {"even": even}, settings, jax.random.key(0))
+    assert not many_features(inputs)

@@ -91,3 +91,46 @@ def test_the_linear_form_touches_the_residual_at_the_point():
         matrix, offset = linearized(log_linear, jax.jacfwd(log_linear), point)
         expected = log_linear(point[:-1]).at[-1].add(-point[-1])
         np.testing.assert_allclose(matrix @ point + offset, expected, rtol=1e-12)
+
+
+def test_a_mean_of_one_without_noise_is_kept_and_the_rest_is_what_a_constrained_search_finds():
+    """The logging policy's own ratio: of the constant, Sigma is zero where the ratio is one."""
+    rng = np.random.default_rng(5)
+    n, k = 400, 3
+    basis = np.column_stack([np.ones(n), rng.normal(size=(n, k))])
+    reward = rng.normal(size=n)
+    target = np.append(1.0, rng.normal(size=k) * 0.5)
+    noise = np.diag(np.append(0.0, np.full(k + 1, 1.0 / n)))
+    mean, scale = np.append(np.eye(k + 1)[0], 0.0), np.append(np.full(k + 1, 5.0), 100.0)
+
+    def residual(weights):
+        ratio = jnp.exp(basis @ weights - 1.0)
+        return jnp.append(basis.T @ ratio / n - target, reward @ ratio / n)
+
+    with jax.enable_x64(True):
+        found = find_mode(residual, jax.jacfwd(residual), noise, mean, scale, jnp.asarray(mean))
+    assert bool(found.converged)
+    latent = np.asarray(found.latent)
+    ratio = np.exp(basis @ latent[:-1] - 1.0)
+    np.testing.assert_allclose(ratio.mean(), 1.0, atol=1e-8)
+
+    def cost(latent):
+        ratio = np.exp(basis @ latent[:-1] - 1.0)
+        left = np.append((basis.T @ ratio / n - target)[1:], reward @ ratio / n - latent[-1])
+        return 0.5 * (n * left @ left + np.sum(((latent - mean) / scale) ** 2))
+
+    one = {"type": "eq", "fun": lambda latent: np.exp(basis @ latent[:-1] - 1.0).mean() - 1.0}
+    oracle = minimize(cost, mean, constraints=[one], method="SLSQP", options={"ftol": 1e-14})
+    assert oracle.success
+    # Gauss-Newton and SLSQP stop at points whose costs agree; the mode is flat between them.
+    np.testing.assert_allclose(cost(latent), oracle.fun, atol=2e-3)
+    np.testing.assert_allclose(latent, oracle.x, atol=5e-3)
+
+
+def test_what_is_not_a_number_is_no_mode():
+    def lost(weights):
+        return log_linear(weights) * jnp.nan
+
+    with jax.enable_x64(True):
+        found = find_mode(lost, jax.jacfwd(lost), NOISE, MEAN, SCALE, jnp.asarray(MEAN))
+    assert not bool(found.converged)
