@@ -33,7 +33,7 @@ def default_features(logs: Logs) -> FeatureChoice:
     """Features of state and action that suit a log: one-hot for labels, Fourier for vectors.
 
     For vectors there are up to 200, or 100 for each label beside a vector, and at most one for
-    each 25 transitions.
+    each 25 transitions; on a small log 10, or 2 for each label.
     """
     if not isinstance(logs, Logs) or not (logs.vector_states or logs.vector_actions):
         return feature_maps.one_hot()
