@@ -41,7 +41,8 @@ class Numerics:
         Number of folds, by episode, for the held-out loss.
     jackknife
         Most groups of episodes that are left out in turn, to see how far a value on features moves.
-        Half of what their variance has beyond the belief's is added to it. 0: none are left out.
+        At least 10. Half of the variance that this shows beyond the belief's own is added. 0: none
+        are left out.
 
     Raises
     ------

@@ -229,8 +229,8 @@ def wrong_weights(inputs: Inputs) -> list[SupportWarning]:
         SupportWarning(
             name,
             f"its action ratios average {mean:.2f} over the log (standard error {error:.2g}), and "
-            "right ones average 1. Check the propensities or the clone, or log more of what it "
-            "does.",
+            "right ones average 1. Check the propensities or the clone, or log a policy closer to "
+            "it.",
             False,
         )
         for name, mean, error in zip(inputs.names, known.mean, known.error, strict=True)

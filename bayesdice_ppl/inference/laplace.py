@@ -45,11 +45,10 @@ class Laplace(NamedTuple):
             )
         constraint = form.constraint
         if not form.model.linear and (constraint.searched or constraint.normalization is not None):
+            found = "lam='search'" if constraint.searched else "normalization="
             raise SettingsError(
-                "inference='laplace': expected a given lambda and no constraint of its own for the "
-                f"normalization, since the mode of {form.model} moves with them, found "
-                f"{'lam=search' if constraint.searched else 'normalization'}. Use 'svi', or the "
-                "model 'linear'."
+                "inference='laplace': expected a fixed lam and no normalization=, since the mode "
+                f"of {form.model} moves with both, found {found}. Use inference='svi', or model='linear'."
             )
 
     def solve(self, problem: Problem, rng_key: PRNGKeyArray, form: FitForm, draws: int) -> Solution:

@@ -83,13 +83,17 @@ def test_processes_end_with_a_parent_that_is_killed(tmp_path):
         paths = [tmp_path / name for name in ("one", "two")]
         while parent.poll() is None and not all(p.is_file() and p.read_text() for p in paths):
             time.sleep(0.1)
+        numbers = [int(path.read_text()) for path in paths]
+        assert parent.poll() is None
+        assert len(set(numbers)) == 2
+        assert all(map(is_alive, numbers))
     finally:
         parent.kill()
         parent.wait()
-    numbers = [int(path.read_text()) for path in paths]
     # It fails by never ending: no limit in seconds suits every machine.
     while any(map(is_alive, numbers)):
         time.sleep(0.1)
+    assert not any(map(is_alive, numbers))
 
 
 def is_alive(number):

@@ -51,7 +51,7 @@ def test_what_has_no_closed_form_even_on_the_tangent_is_refused():
     for constraint in (bd.Constraint(penalty="huber(1)"), bd.Constraint(surrogate="cvar(0.5)")):
         with pytest.raises(SettingsError, match="inference='laplace': expected a quadratic"):
             fitted(logs, inference="laplace", constraint=constraint)
-    with pytest.raises(SettingsError, match="expected a given lambda"):
+    with pytest.raises(SettingsError, match="expected a fixed lam"):
         fitted(
             logs,
             inference="laplace",

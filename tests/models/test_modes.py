@@ -125,12 +125,3 @@ def test_a_mean_of_one_without_noise_is_kept_and_the_rest_is_what_a_constrained_
     # Gauss-Newton and SLSQP stop at points whose costs agree; the mode is flat between them.
     np.testing.assert_allclose(cost(latent), oracle.fun, atol=2e-3)
     np.testing.assert_allclose(latent, oracle.x, atol=5e-3)
-
-
-def test_what_is_not_a_number_is_no_mode():
-    def lost(weights):
-        return log_linear(weights) * jnp.nan
-
-    with jax.enable_x64(True):
-        found = find_mode(lost, jax.jacfwd(lost), NOISE, MEAN, SCALE, jnp.asarray(MEAN))
-    assert not bool(found.converged)
