@@ -48,7 +48,8 @@ class Laplace(NamedTuple):
             found = "lam='search'" if constraint.searched else "normalization="
             raise SettingsError(
                 "inference='laplace': expected a fixed lam and no normalization=, since the mode "
-                f"of {form.model} moves with both, found {found}. Use inference='svi', or model='linear'."
+                f"of {form.model} moves with both, found {found}. Use inference='svi', or "
+                "model='linear'."
             )
 
     def solve(self, problem: Problem, rng_key: PRNGKeyArray, form: FitForm, draws: int) -> Solution:
