@@ -8,6 +8,7 @@ import pytest
 import bayesdice_ppl as bd
 from bayesdice_ppl.fitting import fit_flat
 from bayesdice_ppl.statistics import statistic_choice, weighted_distribution
+from tests.marks import slow
 
 st = bd.statistics
 RNG = np.random.default_rng(11)
@@ -237,15 +238,15 @@ def absorbing_log():
     return bd.Logs.from_dataframe(pl.DataFrame(frame))
 
 
-@pytest.mark.parametrize("termination", ["restart", "absorb"])
+@pytest.mark.parametrize("termination", ["restart", slow("absorb")])
 @pytest.mark.parametrize(
     "form",
     [
         {"inference": "exact"},
         {"inference": "exact", "joint": False},
-        {"inference": "exact", "value_constraint": False},
-        pytest.param({"link": "softplus"}, marks=pytest.mark.slow),
-        pytest.param({"link": "softplus", "value_constraint": False}, marks=pytest.mark.slow),
+        slow({"inference": "exact", "value_constraint": False}),
+        slow({"link": "softplus"}),
+        slow({"link": "softplus", "value_constraint": False}),
     ],
     ids=str,
 )

@@ -260,6 +260,7 @@ class BeliefView:
     rng_key = Attribute("a JSON list", _list, "Words of the JAX key.")
     seed = Attribute("a whole number", _seed, "Seed of the key, where the command line drew it.")
     method = Attribute("text", _text, "Name of the baseline; empty for BayesDICE.")
+    engine = Attribute("text", _text, "How the posterior was found, and whether in closed form.")
     n_transitions = Attribute("a whole number", _count, "Logged transitions.")
     n_episodes = Attribute("a whole number", _count, "Logged episodes.")
     n_terminated = Attribute("a whole number", _count, "Transitions that ended an episode.")

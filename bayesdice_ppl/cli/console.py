@@ -116,6 +116,8 @@ def show_fit(console: Console, belief: DataTree) -> None:
             "the outcome. Add a column next_state to keep them."
         )
     console.print(f"Action space: {view.n_actions} actions, {escape(view.action_space)}.")
+    if view.engine:
+        console.print(f"Inference: {escape(view.engine)}.")
     if view.n_terminated:
         termination = view.settings["on_termination"]
         then = "a new episode" if termination == "restart" else "reward 0 forever"

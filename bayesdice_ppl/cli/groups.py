@@ -191,7 +191,8 @@ class ModelOptions:
     Attributes
     ----------
     inference
-        svi (default), exact (the closed form), laplace (the closed form around the mode) or nuts.
+        auto (default: the closed form where there is one, else svi), svi, exact (the closed form),
+        laplace (the closed form around the mode) or nuts.
     penalty
         mahalanobis (default, calibrated), squared (the paper's), power(p) or huber(c).
     surrogate

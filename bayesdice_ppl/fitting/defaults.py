@@ -1,7 +1,8 @@
 """The defaults of a fit that depend on the log: features, model, engine, and who logged.
 
 Labels get one weight for each logged pair. Vectors get a positive ratio: the action ratio where the
-logging policy is known or can be cloned, times the exponential of smooth features.
+logging policy is known or can be cloned, times the exponential of smooth features. The engine is
+the closed form wherever there is one, and SVI elsewhere.
 """
 
 from __future__ import annotations
@@ -15,14 +16,16 @@ from bayesdice_ppl import features as feature_maps
 from bayesdice_ppl.constraint import Constraint
 from bayesdice_ppl.errors import LogsError
 from bayesdice_ppl.features import FeatureChoice
-from bayesdice_ppl.inference import Exact, Laplace, engine_choice
+from bayesdice_ppl.inference import Engine, Exact, Laplace, Svi, engine_choice, no_closed_form
 from bayesdice_ppl.logs import Logs
-from bayesdice_ppl.models import linear
+from bayesdice_ppl.models import RatioModel, linear, model_choice
 from bayesdice_ppl.policies import Clone
 from bayesdice_ppl.policies.cloning.clone import check_rows
 
 ROWS_PER_FEATURE, ROWS_PER_STATE_FEATURE = 25, 40
 """More features than one for so many transitions would follow the noise of the log."""
+AUTO = "auto"
+"""The word that asks for the engine by rule, as None does."""
 MOST_STATE_FEATURES = 300
 """Most features of the state."""
 TIMES_MEDIAN, TIMES_MEDIAN_MANY = 0.5, 0.25
@@ -79,11 +82,17 @@ def with_defaults(logs: Logs, gamma: float, given: Mapping[str, Any]) -> dict[st
         The same, with `behavior`, `features`, `model` and `inference` where the log has vectors.
     """
     chosen = {name: value for name, value in given.items() if value is not None}
+    if chosen.get("inference") == AUTO:
+        del chosen["inference"]
+    constraint = chosen.get("constraint", Constraint())
+    if not isinstance(constraint, Constraint):
+        return chosen  # The settings refuse it.
     if not isinstance(logs, Logs) or not (logs.vector_states or logs.vector_actions):
         chosen.setdefault("features", feature_maps.one_hot())
+        model = model_choice(chosen.get("model", linear()))
+        chosen.setdefault("inference", default_engine(constraint, model))
         return chosen
-    constraint = chosen.get("constraint", Constraint())
-    calibrated = isinstance(constraint, Constraint) and constraint.calibrated
+    calibrated = constraint.calibrated
     if "behavior" not in chosen:
         chosen["behavior"] = _behavior(logs, chosen) if calibrated else "none"
     known = chosen["behavior"] != "none"
@@ -96,9 +105,20 @@ def with_defaults(logs: Logs, gamma: float, given: Mapping[str, Any]) -> dict[st
         straight = asked is not None and engine_choice(asked) == Exact()
         straight = straight or constraint.searched or constraint.normalization is not None
         chosen["model"] = linear("identity" if straight else "exp")
-    if asked is None and calibrated and constraint.closed_form_missing() is None:
-        chosen["inference"] = Laplace()
+    if asked is None:
+        mode = calibrated and constraint.closed_form_missing() is None and constraint.inner is None
+        model = model_choice(chosen.get("model", linear()))
+        chosen["inference"] = Laplace() if mode else default_engine(constraint, model)
     return chosen
+
+
+def default_engine(constraint: Constraint, model: RatioModel) -> Engine:
+    """The closed form where there is one; SVI elsewhere, and where its multipliers are asked for.
+
+    Both find the same posterior, and the closed form finds it a hundred times sooner.
+    """
+    closed = no_closed_form(constraint, model) is None and constraint.inner is None
+    return Exact() if closed else Svi()
 
 
 def _behavior(logs: Logs, chosen: Mapping[str, Any]) -> str:

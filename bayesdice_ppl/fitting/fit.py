@@ -93,10 +93,12 @@ def fit(
         (see `bayesdice_ppl.models.RatioModel`). ``linear(link="exp")``, whose ratio is positive, is
         the default for vectors where the logging policy is known, ``linear()`` elsewhere.
     inference
-        ``"svi"``: the NumPyro program, the default for labels; ``"exact"``: its closed form;
-        ``"laplace"``: the closed form around the mode, the default for vectors; ``"nuts"``: draws
-        from the same program in several chains, which is slow and checks the others. Or an engine
-        with its settings, from `bayesdice_ppl.inference`: ``Svi(windows=8)``, ``Nuts(chains=8)``.
+        ``"auto"`` (default): the closed form where there is one, SVI elsewhere;
+        ``belief.attrs["engine"]`` says which. ``"svi"``: SVI on the NumPyro program;
+        ``"exact"``: its closed form; ``"laplace"``: the closed form around the mode, for vectors;
+        ``"nuts"``: draws from the same program in several chains, which is slow and checks the
+        others. Or an engine with its settings, from `bayesdice_ppl.inference`:
+        ``Svi(windows=8)``, ``Nuts(chains=8)``.
     statistic
         What a value is: a statistic of the one-step reward from `bayesdice_ppl.statistics`, such as
         ``cvar(0.1)``; the mean if None. The first of a list is the belief's ``value``. Each is also
@@ -227,9 +229,12 @@ def fit_flat(
 def settings_for(logs: Logs, **flat: Any) -> FitSettings:
     """Settings from flat names, with the defaults that suit a log; see `fit_flat`."""
     # The words of `behavior` are checked beside the features that the log gets.
-    asked = flat_settings(**{name: each for name, each in flat.items() if name != "behavior"})
-    given = with_defaults(logs, asked.gamma, {**flat, "constraint": asked.constraint})
-    if flat.get("link") is not None:
-        given.pop("model", None)
+    late = ("behavior", "inference")
+    asked = flat_settings(**{name: each for name, each in flat.items() if name not in late})
+    model = None if flat.get("link") is None else asked.model
+    chosen = {**flat, "model": flat.get("model", model), "constraint": asked.constraint}
+    given = with_defaults(logs, asked.gamma, chosen)
+    if model is not None:
+        del given["model"]
     del given["constraint"]
     return flat_settings(**given)

@@ -153,6 +153,7 @@ def lay_out(
             logs, gamma=settings.gamma, restart=settings.form.moments.restart, rng_key=rng_key
         ),
         settings=settings.flat,
+        engine=settings.engine_words,
         rows_left_out=inputs.rows.left_out,
         steps_left_out=list(inputs.rows.steps),
         action_space=inputs.action_source,

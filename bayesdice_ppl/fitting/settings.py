@@ -16,7 +16,15 @@ from bayesdice_ppl.constraint import Constraint, penalties
 from bayesdice_ppl.constraint.penalties import penalty_choice
 from bayesdice_ppl.errors import SettingsError
 from bayesdice_ppl.features import FeatureChoice, one_hot
-from bayesdice_ppl.inference import Drawing, Engine, FitForm, Nuts, Svi, engine_choice
+from bayesdice_ppl.inference import (
+    Drawing,
+    Engine,
+    FitForm,
+    Nuts,
+    Svi,
+    engine_choice,
+    no_closed_form,
+)
 from bayesdice_ppl.models import LinearModel, RatioModel, linear, model_choice
 from bayesdice_ppl.moments import MomentSettings, Prior
 from bayesdice_ppl.statistics import Statistic, mean, statistic_choice
@@ -257,6 +265,15 @@ class FitSettings:
             small_sample=self.small_sample,
             jackknife=self.jackknife,
         )
+
+    @property
+    def engine_words(self) -> str:
+        """How the posterior is found, and whether it has a closed form."""
+        missing = no_closed_form(self.constraint, self.model)
+        form = "the posterior has a closed form"
+        if missing is not None:
+            form = f"{missing} has no closed form"
+        return f"{self.inference.name} ({form})"
 
     @property
     def drawing(self) -> Drawing:

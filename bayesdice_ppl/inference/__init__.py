@@ -4,7 +4,7 @@ from bayesdice_ppl.constraint import Normalization
 from bayesdice_ppl.inference.draws import Drawing, Draws, draw, split_key
 from bayesdice_ppl.inference.engine import Engine, Solution, solve
 from bayesdice_ppl.inference.engines import ENGINES, engine_choice
-from bayesdice_ppl.inference.exact import Exact
+from bayesdice_ppl.inference.exact import Exact, no_closed_form
 from bayesdice_ppl.inference.laplace import Laplace
 from bayesdice_ppl.inference.nuts import Nuts, run_nuts
 from bayesdice_ppl.inference.one_model import (
@@ -35,6 +35,7 @@ __all__ = [
     "Svi",
     "draw",
     "engine_choice",
+    "no_closed_form",
     "one_model_constraint",
     "one_model_posterior",
     "prepare",

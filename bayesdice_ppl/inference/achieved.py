@@ -6,6 +6,7 @@ that P_q(ell <= epsilon) and the surrogates' bounds need no Monte Carlo.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -15,7 +16,7 @@ from jaxtyping import Array, Float
 
 from bayesdice_ppl.constraint import Penalty, Surrogate, chi_square
 from bayesdice_ppl.inference.engine import Solution
-from bayesdice_ppl.inference.problem import Problem
+from bayesdice_ppl.inference.problem import QUICK, Problem
 from bayesdice_ppl.models import Ratio, less_value
 
 MOST_ROWS = 512
@@ -91,7 +92,7 @@ def closed_form_bounds(
     return Achieved(*np.array(found, dtype=np.float64).reshape(-1, 4).T)
 
 
-@jax.jit
+@partial(jax.jit, compiler_options=QUICK)
 def _forms(penalty: Penalty, ratio: Ratio) -> tuple[Array | None, Array, Array]:
     """Whitening of each candidate's penalty if it has one, matrix and offset of its residual."""
     whitening = jax.vmap(lambda own: own.whitening())(penalty)

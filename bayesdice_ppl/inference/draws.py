@@ -22,7 +22,7 @@ from bayesdice_ppl.inference.copula import (
     reorder,
 )
 from bayesdice_ppl.inference.engine import Solution
-from bayesdice_ppl.inference.problem import FitForm, Problem
+from bayesdice_ppl.inference.problem import QUICK, FitForm, Problem
 from bayesdice_ppl.models import GaussianPosterior, Ratio, less_value
 from bayesdice_ppl.models.gaussian import WIDE
 from bayesdice_ppl.moments import VALUE_ROW, Candidates
@@ -89,7 +89,7 @@ def draw(
         if solution.sampled is None:
             one = (drawing.draws, factor.shape[2])
             shape = one if drawing.joint else (n_policies, *one)
-            normal = np.asarray(jax.random.normal(key_draws, shape, factor.dtype))
+            normal = np.asarray(_normal(key_draws, shape, factor.dtype))
             score = _scores(normal, factor[:, -1])
             latent = None
         else:
@@ -146,11 +146,18 @@ def draw(
 
 # Compiled as a whole; otherwise a first fit compiles dozens of single operations.
 _influence_covariance = jax.jit(
-    influence_covariance, static_argnames=("by_episode", "small_sample")
+    influence_covariance, static_argnames=("by_episode", "small_sample"), compiler_options=QUICK
 )
 
 
-@jax.jit
+@partial(jax.jit, static_argnames=("shape", "dtype"), compiler_options=QUICK)
+def _normal(
+    rng_key: PRNGKeyArray, shape: tuple[int, ...], dtype: np.dtype[Any]
+) -> Float[Array, "..."]:
+    return jax.random.normal(rng_key, shape, dtype)
+
+
+@partial(jax.jit, compiler_options=QUICK)
 def split_key(rng_key: PRNGKeyArray) -> tuple[PRNGKeyArray, PRNGKeyArray]:
     """Two keys from one."""
     first, second = jax.random.split(rng_key)
@@ -180,7 +187,7 @@ def _student_values(
     return mean + sd * np.copysign(stdtrit(df, ndtr(-np.abs(score))), score)
 
 
-@partial(jax.jit, static_argnames="gaussian")
+@partial(jax.jit, static_argnames="gaussian", compiler_options=QUICK)
 def _draws(
     problem: Problem,
     posterior: GaussianPosterior,

@@ -13,11 +13,11 @@ from typing import NamedTuple, cast, final
 import jax
 from jaxtyping import Array, PRNGKeyArray
 
-from bayesdice_ppl.constraint import PenaltyChoice
+from bayesdice_ppl.constraint import Constraint, PenaltyChoice
 from bayesdice_ppl.errors import SettingsError
 from bayesdice_ppl.inference.engine import Solution, nothing_but
-from bayesdice_ppl.inference.problem import FitForm, Problem, joined_metric
-from bayesdice_ppl.models import GaussianPosterior, LinearGaussianRatio
+from bayesdice_ppl.inference.problem import QUICK, FitForm, Problem, joined_metric
+from bayesdice_ppl.models import GaussianPosterior, LinearGaussianRatio, RatioModel
 
 
 @final
@@ -41,9 +41,7 @@ class Exact(NamedTuple):
 
     def check(self, form: FitForm, draws: int) -> None:
         """Refuse what has no closed form."""
-        missing = form.constraint.closed_form_missing()
-        if missing is None and not form.model.linear:
-            missing = f"the model {form.model}"
+        missing = no_closed_form(form.constraint, form.model)
         if missing is not None:
             raise SettingsError(
                 f"inference='exact': {missing} has no closed form. Use 'svi' or 'nuts'."
@@ -56,7 +54,13 @@ class Exact(NamedTuple):
         return nothing_but(posterior, problem, form)
 
 
-@partial(jax.jit, static_argnames=("penalty", "value_constraint"))
+def no_closed_form(constraint: Constraint, model: RatioModel) -> str | None:
+    """The part without a closed form, in words, or None."""
+    missing = constraint.closed_form_missing()
+    return f"the model {model}" if missing is None and not model.linear else missing
+
+
+@partial(jax.jit, static_argnames=("penalty", "value_constraint"), compiler_options=QUICK)
 def _solve(problem: Problem, penalty: PenaltyChoice, value_constraint: bool) -> GaussianPosterior:
     covariance = jax.vmap(penalty.metric)(problem.pilots.covariance)
     own = problem.constraint.auxiliary

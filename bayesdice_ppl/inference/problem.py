@@ -52,9 +52,8 @@ from bayesdice_ppl.moments import (
     with_rewards,
 )
 
-# These functions run once and spend their time in LAPACK. Optimizing the code around it takes
-# longer than it saves.
-_QUICK = {"xla_backend_optimization_level": 0}
+QUICK = {"xla_backend_optimization_level": 0}
+"""For functions that run once and spend their time in LAPACK, as optimizing takes longer."""
 
 
 class FitForm(NamedTuple):
@@ -238,7 +237,7 @@ def _own_rows(n_rows: int, chosen: Constraint) -> Int[np.ndarray, " r"]:
 @partial(
     jax.jit,
     static_argnames=("settings", "model", "prior", "by_episode", "small_sample"),
-    compiler_options=_QUICK,
+    compiler_options=QUICK,
 )
 def _pilots(
     log: Cells,
@@ -265,7 +264,7 @@ def _pilots(
 @partial(
     jax.jit,
     static_argnames=("penalty", "value_constraint", "guided", "shape", "settings"),
-    compiler_options=_QUICK,
+    compiler_options=QUICK,
 )
 def _constraints(
     cells: Cells,

@@ -12,6 +12,7 @@ import bayesdice_ppl as bd
 from bayesdice_ppl.baselines.registry import every_name, look_up
 from bayesdice_ppl.errors import SettingsError
 from tests.linear_world import POLICIES, chain_log
+from tests.marks import slow
 
 KEY = jax.random.key(1)
 OTHER = {
@@ -110,7 +111,13 @@ TAKEN = [
 REFUSED = [(name, key) for name, key in CASES if key not in look_up(name).settings]
 
 
-@pytest.mark.parametrize(("name", "key"), TAKEN)
+@pytest.mark.parametrize(
+    ("name", "key"),
+    [
+        slow(*each) if each[0] in QUICK and each[1] not in ("steps", "draws") else each
+        for each in TAKEN
+    ],
+)
 def test_what_is_taken_changes_the_answer(name, key, questions):
     question, gamma = asked(name, key, questions)
     beside = {**QUICK.get(name, {}), **WITH.get(key, {})}

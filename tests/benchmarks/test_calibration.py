@@ -11,12 +11,14 @@ from benchmarks.calibration import BAR, FORMS, SEED, TRIALS, calibration_setting
 from benchmarks.coverage import LEVELS, central_mass, measure_coverage
 from benchmarks.tables import write_table
 from benchmarks.trials import run_trials
+from tests.marks import slow
 
 CELLS = {setting.name: setting for setting in calibration_settings()}
 SCARCE_BANDIT = CELLS["bandit, behavior 0.2, n=50"]
 SCARCE_LAKE = CELLS["frozen lake, 10 episodes"]
 
 
+@pytest.mark.slow
 def test_four_times_the_price_halves_the_width():
     forms = {"n": {}, "4 n": {"multiple": 4.0}, "paper, 4 n": {"preset": "paper", "multiple": 4.0}}
     found = run_trials(SCARCE_LAKE, jax.random.key(5), 2, forms)
@@ -26,7 +28,7 @@ def test_four_times_the_price_halves_the_width():
     assert np.all(found["paper, 4 n"].sd > found["4 n"].sd)
 
 
-@pytest.mark.parametrize("setting", [SCARCE_BANDIT, SCARCE_LAKE], ids=lambda s: s.name)
+@pytest.mark.parametrize("setting", [SCARCE_BANDIT, slow(SCARCE_LAKE)], ids=lambda s: s.name)
 def test_a_trial_is_what_fit_computes(setting):
     key = jax.random.key(5)
     found = run_trials(setting, key, 2, FORMS)
@@ -64,7 +66,7 @@ def five_errors(n_trials):
     return 5.0 * np.sqrt(LEVELS * (1.0 - LEVELS) / n_trials)
 
 
-@pytest.mark.parametrize("setting", [SCARCE_BANDIT, SCARCE_LAKE], ids=lambda s: s.name)
+@pytest.mark.parametrize("setting", [SCARCE_BANDIT, slow(SCARCE_LAKE)], ids=lambda s: s.name)
 def test_a_few_trials_are_covered_as_they_should_be(setting):
     n_trials = 200
     forms = {name: FORMS[name] for name in ("default", 'preset="paper"')}

@@ -14,6 +14,7 @@ from bayesdice_ppl.simulation import make_world
 from benchmarks.layout import Setting
 from benchmarks.sparse import believe_sparse
 from benchmarks.taxi import SEED, Judged, judge, play_logs, run_size, summarize
+from tests.marks import slow
 
 FIELDS = {
     "mean": "guide_mean",
@@ -87,8 +88,8 @@ def candidate_on(cells, probabilities, *, kept_out=0):
     ("name", "episodes", "kept_out", "heavy"),
     [
         ("frozenlake", 10, 0, 100),
-        ("frozenlake", 50, 0, 3),
-        ("garnet", 5, 0, 100),
+        slow("frozenlake", 50, 0, 3),
+        slow("garnet", 5, 0, 100),
         ("garnet", 20, 3, 5),
     ],
 )
@@ -156,6 +157,7 @@ def test_value_of_the_renormalized_candidate():
     )
 
 
+@pytest.mark.slow
 def test_rows_are_made_of_fits():
     world = make_world("frozenlake")
     rows = run_size(world, 20, 50, 2)

@@ -12,6 +12,7 @@ from bayesdice_ppl.cli import app
 from bayesdice_ppl.cli.groups import ModelOptions, ScoreOptions, ValueOptions
 from bayesdice_ppl.cli.options import field_help, field_names, typed_options, with_options
 from bayesdice_ppl.fitting import flat_settings
+from bayesdice_ppl.fitting.defaults import AUTO
 from bayesdice_ppl.scores.catalog import CATALOG
 
 
@@ -102,7 +103,8 @@ def test_the_defaults_in_the_help_are_those_of_the_library():
     texts = {**field_help(ModelOptions), **field_help(ValueOptions)}
     named = {name: re.search(r"(\w+) \(default", text) for name, text in texts.items()}
     found = {name: match[1] for name, match in named.items() if match}
-    assert {"inference", "penalty", "surrogate", "link", "on_termination"} <= set(found)
+    assert found.pop("inference") == AUTO
+    assert {"penalty", "surrogate", "link", "on_termination"} <= set(found)
     for name, word in found.items():
         assert word == (known[name][0] if isinstance(known[name], list) else known[name]), name
     assert known["joint"]

@@ -7,6 +7,7 @@ import polars as pl
 import pytest
 
 from bayesdice_ppl import cli
+from tests.marks import slow
 
 GOOD_LOGS = pl.DataFrame(
     {
@@ -284,7 +285,7 @@ def test_the_module_runs_as_a_command_and_bad_input_gives_no_traceback(tmp_path,
 
 @pytest.mark.parametrize(
     ("world", "gamma"),
-    [("bandit", "0"), ("contextualbandit", "0"), ("garnet", "0.95"), ("riverswim", "0.99")],
+    [("bandit", "0"), slow("contextualbandit", "0"), ("garnet", "0.95"), slow("riverswim", "0.99")],
 )
 def test_simulated_files_of_every_small_world_can_be_selected_from(world, gamma, tmp_path, run):
     logs, candidates = tmp_path / "logs.parquet", tmp_path / "candidates.parquet"
@@ -308,6 +309,7 @@ def test_simulated_files_of_every_small_world_can_be_selected_from(world, gamma,
     assert (tmp_path / "out" / "ranking.json").exists()
 
 
+@pytest.mark.slow
 def test_simulated_taxi_files_can_be_checked(tmp_path, run):
     logs, candidates = tmp_path / "logs.parquet", tmp_path / "candidates.parquet"
     code, out = run(

@@ -13,7 +13,7 @@ from bayesdice_ppl.errors import BeliefError
 @pytest.fixture(scope="module")
 def sound(plain):
     logs, policies = plain.log(4), plain.policies(4, 2)
-    options = {"gamma": 0.9, "rng_key": jax.random.key(0)}
+    options = {"gamma": 0.9, "rng_key": jax.random.key(0), "inference": "svi"}
     return logs, policies, bd.fit(logs, policies, **options)
 
 

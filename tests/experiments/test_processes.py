@@ -41,6 +41,7 @@ def test_jobs_of_a_lost_process_are_run_again(tmp_path):
     assert dict(os.environ) == before
 
 
+@pytest.mark.slow
 def test_processes_that_always_die_are_given_up(tmp_path):
     with pytest.raises(SettingsError, match="3 times in a row"):
         list(run_in_processes([Job(0, tmp_path, deaths=9)], 1))

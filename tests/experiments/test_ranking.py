@@ -13,6 +13,7 @@ from bayesdice_ppl.experiments.methods import BAYESDICE, queries_of
 from bayesdice_ppl.experiments.ranking_methods import RankingMethod, ranking_methods
 from bayesdice_ppl.experiments.selection import PolicySelection
 from bayesdice_ppl.experiments.trials import PRIOR_BANDIT, Cell, deal
+from tests.marks import slow
 
 BANDIT = Cell("bandit", 0.5, 12, 1, 1)
 
@@ -74,7 +75,7 @@ def test_the_optimal_ranking_follows_the_counts_alone():
     assert loss_of(frame, "regret", 1, OPTIMAL) == pytest.approx(expected, abs=1e-12)
 
 
-@pytest.mark.parametrize("world", ["bandit", "frozenlake"])
+@pytest.mark.parametrize("world", ["bandit", slow("frozenlake")])
 def test_methods_rank_by_the_rules_that_they_name(world):
     steps = 1 if world == "bandit" else 40
     trial = deal(Cell(world, 0.5, 15, steps, 1), 0, 0)

@@ -205,6 +205,7 @@ def test_an_error_names_cell_and_trial(tmp_path):
         run(Counting(CELLS[1:], tmp_path / "diary", refuses=2), tmp_path / "out")
 
 
+@pytest.mark.slow
 def test_processes_give_the_same_rows(tmp_path):
     experiment = make_experiment("ablation", worlds=["bandit"], quick=True, trials=4)
     one = reproduce(experiment, tmp_path / "one", seed=3, workers=0, command="redo")

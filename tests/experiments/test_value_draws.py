@@ -10,8 +10,9 @@ from bayesdice_ppl.experiments.trials import Cell, deal
 from bayesdice_ppl.experiments.value_beliefs import ValueBelief, draw_belief, pad, value_belief
 from bayesdice_ppl.experiments.value_draws import draw_values
 from bayesdice_ppl.fitting import flat_settings, read_inputs
+from tests.marks import slow
 
-LOGS = [("bandit", 30, 1), ("frozenlake", 6, 50), ("garnet", 4, 60)]
+LOGS = [("bandit", 30, 1), ("frozenlake", 6, 50), slow("garnet", 4, 60)]
 
 
 def fitted(trial, **given):
@@ -25,7 +26,7 @@ def fitted(trial, **given):
     )
 
 
-@pytest.mark.parametrize("preset", [None, "paper"])
+@pytest.mark.parametrize("preset", [None, slow("paper")])
 @pytest.mark.parametrize(("world", "n_episodes", "max_steps"), LOGS)
 def test_the_belief_is_that_of_the_fit(world, n_episodes, max_steps, preset):
     trial = deal(Cell(world, 0.5, n_episodes, max_steps, 1), 0, 0)

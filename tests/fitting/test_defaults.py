@@ -43,7 +43,7 @@ def known_log(plain_log):
         (0.0, {}, ("logged", "linear(link=exp)", "laplace", "of='both'")),
         (GAMMA, {"inference": "exact"}, ("logged", "linear", "exact", "of='state'")),
         (GAMMA, {"behavior": "none"}, ("none", "linear", "laplace", "of='both'")),
-        (GAMMA, {"preset": "paper"}, ("none", "linear", "svi", "of='both'")),
+        (GAMMA, {"preset": "paper"}, ("none", "linear", "exact", "of='both'")),
         (GAMMA, {"link": "softplus"}, ("logged", "linear(link=softplus)", "laplace", "'state'")),
         (GAMMA, {"lam": "search"}, ("logged", "linear", "laplace", "of='state'")),
         (GAMMA, {"surrogate": "cvar(0.5)"}, ("logged", "linear(link=exp)", "svi", "'state'")),
@@ -72,10 +72,38 @@ def test_without_propensities_the_logging_policy_is_cloned(plain_log):
 def test_labels_keep_theirs(plain):
     settings = settings_for(plain.log(3), gamma=0.9)
     assert settings.tabular
-    assert settings.inference.name == "svi"
     assert settings.behavior == "none"
     with pytest.raises(SettingsError, match="behavior='logged': expected features other than"):
         settings_for(plain.log(3), gamma=0.9, behavior="logged")
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({}, "exact (the posterior has a closed form)"),
+        ({"inference": "auto"}, "exact (the posterior has a closed form)"),
+        ({"preset": "paper"}, "exact (the posterior has a closed form)"),
+        ({"inference": "svi"}, "svi (the posterior has a closed form)"),
+        ({"inner": "guide"}, "svi (the posterior has a closed form)"),
+        ({"link": "softplus"}, "svi (the model linear(link=softplus) has no closed form)"),
+        ({"penalty": "huber(0.1)"}, "svi (the penalty huber(0.1) has no closed form)"),
+        ({"surrogate": "cvar(0.5)"}, "svi (the surrogate cvar(0.5) has no closed form)"),
+    ],
+)
+def test_the_closed_form_is_the_default_engine_where_there_is_one(plain, given, expected):
+    assert settings_for(plain.log(3), gamma=0.9, **given).engine_words == expected
+
+
+def test_the_default_engine_of_fit_is_the_closed_form(plain):
+    given = {"gamma": 0.9, "rng_key": jax.random.key(1)}
+    log, policies = plain.log(3), plain.policies(1, 2)
+    default, auto, exact = (
+        bd.fit(log, policies, **given, **engine)
+        for engine in ({}, {"inference": "auto"}, {"inference": "exact"})
+    )
+    assert default.attrs["engine"] == "exact (the posterior has a closed form)"
+    np.testing.assert_array_equal(default["posterior/value"], exact["posterior/value"])
+    np.testing.assert_array_equal(auto["posterior/value"], exact["posterior/value"])
 
 
 def test_a_log_without_propensities_says_so(plain_log):
@@ -142,6 +170,7 @@ def test_weight_above_the_cap_is_told(known_log):
     assert "more than 20 times as often" in belief.attrs["support_warnings"]
 
 
+@pytest.mark.slow
 def test_the_default_covers_a_linear_world_with_known_densities():
     """90 % intervals of three candidates over 30 logs, against values in closed form."""
     inside, means, sds = [], [], []

@@ -8,6 +8,7 @@ import pytest
 import bayesdice_ppl as bd
 from bayesdice_ppl.fitting import fit_flat
 from tests.linear_world import GAMMA, POLICIES, TRUTH, Drawn, chain_log
+from tests.marks import slow
 
 FEATURES = bd.features.polynomial(2)
 DRAWN = {name: Drawn(policy) for name, policy in POLICIES.items()}
@@ -62,7 +63,7 @@ def test_sampled_actions_leave_the_error_that_is_reported():
     assert np.all(np.mean(claimed, axis=0) > 0.0)
 
 
-@pytest.mark.parametrize("gamma", [0.0, GAMMA])
+@pytest.mark.parametrize("gamma", [slow(0.0), GAMMA])
 def test_a_fit_with_exact_means_is_the_limit_of_fits_with_many_draws(gamma):
     logs = chain_log(4, n_episodes=40, n_steps=15)
     given = {"gamma": gamma, "inference": "exact", "draws": 2, "action_draws": 1000}
@@ -107,7 +108,7 @@ def test_softplus_ratios_agree_between_engines_and_are_positive():
     np.testing.assert_allclose(svi["guide_sd"].values, sd, rtol=0.15)
 
 
-@pytest.mark.parametrize("gamma", [0.0, 0.9, 1.0])
+@pytest.mark.parametrize("gamma", [slow(0.0), 0.9, slow(1.0)])
 def test_one_hot_features_by_function_agree_with_the_tabular_form(plain, gamma):
     logs, candidates = plain.log(3, rewards="continuous"), plain.policies(5, 2)
     seen = {(s, a) for s, a in zip(logs.state.tolist(), logs.action.tolist(), strict=True)}

@@ -10,6 +10,7 @@ import pytest
 import bayesdice_ppl as bd
 from bayesdice_ppl.errors import LogsError, PoliciesError, SettingsError
 from bayesdice_ppl.fitting import fit_flat
+from tests.marks import slow
 
 KEY = jax.random.key(0)
 
@@ -404,7 +405,7 @@ def test_rewards_in_another_unit_give_the_same_belief_in_that_unit(plain, scale)
 
 
 @pytest.mark.parametrize("gamma", [0.0, 0.99, 0.999999, 1.0])
-@pytest.mark.parametrize("inference", ["svi", "exact"])
+@pytest.mark.parametrize("inference", [slow("svi"), "exact"])
 def test_adding_a_constant_to_all_rewards_moves_the_belief_and_nothing_else(
     plain, gamma, inference
 ):

@@ -19,20 +19,21 @@ from bayesdice_ppl.errors import PoliciesError, SettingsError
 from bayesdice_ppl.fitting import fit_flat
 from bayesdice_ppl.inference import Nuts, one_model_posterior
 from bayesdice_ppl.inference.copula import influence_covariance
+from tests.marks import slow
 
 KEY = jax.random.key(0)
 FLAT = {"prior_sd": 1e3, "value_prior_sd": 1e3}
 """Priors count for each pair, of which the collapsed log has fewer; these do not count."""
 CASES = [
-    {"gamma": 0.0},
+    slow({"gamma": 0.0}),
     {"gamma": 0.9},
-    {"gamma": 0.9, "small_sample": False},
-    {"gamma": 0.9, "on_termination": "absorb"},
+    slow({"gamma": 0.9, "small_sample": False}),
+    slow({"gamma": 0.9, "on_termination": "absorb"}),
     {"gamma": 1.0},
-    {"gamma": 0.0, "cluster": "episode"},
-    {"gamma": 0.9, "cluster": "episode"},
+    slow({"gamma": 0.0, "cluster": "episode"}),
+    slow({"gamma": 0.9, "cluster": "episode"}),
     {"gamma": 0.9, "cluster": "episode", "on_termination": "absorb"},
-    {"gamma": 1.0, "cluster": "episode"},
+    slow({"gamma": 1.0, "cluster": "episode"}),
 ]
 
 
@@ -147,8 +148,8 @@ def test_its_correlation_with_the_behavior_is_that_of_the_influences_by_hand():
     np.testing.assert_allclose(constant(belief, "guide_sd"), sd, rtol=1e-6)
 
 
-@pytest.mark.parametrize("cluster", ["transition", "episode"])
-@pytest.mark.parametrize("gamma", [0.9, 1.0])
+@pytest.mark.parametrize("cluster", ["transition", slow("episode")])
+@pytest.mark.parametrize("gamma", [0.9, slow(1.0)])
 def test_the_joint_belief_is_that_of_one_model_of_all_policies(
     plain, log, candidates, gamma, cluster
 ):
@@ -165,7 +166,7 @@ def test_the_joint_belief_is_that_of_one_model_of_all_policies(
     np.testing.assert_allclose(constant(belief, "correlation"), whole.correlation, atol=1e-5)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, slow(1), slow(2)])
 def test_what_few_visits_hide_joins_to_a_covariance(plain, seed):
     logs, policies = (
         plain.log(seed, n_actions=3, n_episodes=6),
@@ -211,7 +212,7 @@ def test_coverage_over_repeated_logs_holds_and_would_not_for_known_frequencies(p
         assert known < nominal - 4.0 * error
 
 
-@pytest.mark.parametrize("gamma", [0.0, 0.9])
+@pytest.mark.parametrize("gamma", [slow(0.0), 0.9])
 def test_svi_agrees_with_the_closed_form(log, candidates, gamma):
     exact, svi = (
         belief_of(log, candidates, inference=engine, gamma=gamma) for engine in ("exact", "svi")
@@ -234,7 +235,7 @@ def test_nuts_agrees_with_the_closed_form(log, candidates):
     assert np.all(np.abs(constant(nuts, "guide_sd") / sd - 1.0) < 5.0 / np.sqrt(2.0 * ess))
 
 
-@pytest.mark.parametrize("statistic", [bd.statistics.cvar(0.3), bd.statistics.quantile(0.5)])
+@pytest.mark.parametrize("statistic", [slow(bd.statistics.cvar(0.3)), bd.statistics.quantile(0.5)])
 def test_other_statistics_are_those_of_the_state_chain(log, candidates, statistic):
     options = {"gamma": 0.9, "statistic": statistic, "draws": 2000, **FLAT}
     found = belief_of(log, candidates, **options)["posterior/value"].to_numpy()[0, :, -1]

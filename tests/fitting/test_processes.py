@@ -31,6 +31,7 @@ def test_a_process_covers_the_values_of_the_linear_world():
     np.testing.assert_allclose(np.mean(inside, axis=0), 0.9, atol=4 * error)
 
 
+@pytest.mark.slow
 def test_more_inducing_points_change_the_width_of_a_smooth_process_little():
     logs = chain_log(0, n_episodes=160, n_steps=15)
 

@@ -10,6 +10,7 @@ import pytest
 import bayesdice_ppl as bd
 from bayesdice_ppl.fitting.support import Support, support_warnings
 from tests.linear_world import chain_log, chain_value, gaussian
+from tests.marks import slow
 
 KEY = jax.random.key(0)
 # Priors so wide that the fitted ratio is that of the model of the log.
@@ -197,7 +198,7 @@ def test_warnings_are_kept_with_the_belief(plain):
     assert any(w["abstain"] and "none of its actions were logged" in w["reason"] for w in kept)
 
 
-@pytest.mark.parametrize("termination", ["restart", "absorb"])
+@pytest.mark.parametrize("termination", [slow("restart"), "absorb"])
 def test_a_candidate_past_the_logged_actions_has_a_ratio_that_turns_negative(termination):
     # Of absorbed episodes the ratio averages far less than one; a share does not care.
     candidates = {"near": gaussian(0.2, 0.1, 1.0), "far": gaussian(0.2, 3.0, 0.3)}

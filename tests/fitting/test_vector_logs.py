@@ -10,6 +10,7 @@ import pytest
 import bayesdice_ppl as bd
 from bayesdice_ppl import cli
 from bayesdice_ppl.errors import PoliciesError
+from tests.marks import slow
 
 LABELS = {
     "episode_id": [k // 2 for k in range(24)],
@@ -37,7 +38,7 @@ NORMAL = bd.GaussianPolicy(lambda obs: np.zeros((len(obs), 2)) + 1.0, 1.0)
 BOTH = table("state", "action", **OBS, **ACTIONS)
 
 
-@pytest.mark.parametrize("gamma", [0.0, 0.9])
+@pytest.mark.parametrize("gamma", [slow(0.0), 0.9])
 @pytest.mark.parametrize(
     ("frame", "policy", "features"),
     [

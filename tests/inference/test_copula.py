@@ -23,6 +23,7 @@ from bayesdice_ppl.moments import (
     transformed_rewards,
     with_rewards,
 )
+from tests.marks import first_few
 
 N = 3
 
@@ -136,7 +137,7 @@ SMALL_LOGS = {
 
 @pytest.mark.parametrize("own_rewards", [False, True], ids=["logged", "transformed"])
 @pytest.mark.parametrize("by_episode", [False, True], ids=["transition", "episode"])
-@pytest.mark.parametrize("log", SMALL_LOGS.values(), ids=SMALL_LOGS)
+@pytest.mark.parametrize("log", first_few([*SMALL_LOGS.values()], 1), ids=SMALL_LOGS)
 def test_what_few_visits_hide_equals_loops_and_the_pilots_term(plain, log, by_episode, own_rewards):
     logs = log(plain)
     cells, cell_of_row, pair_of_row = counted(logs, by_episode=by_episode)

@@ -17,6 +17,7 @@ from bayesdice_ppl.inference import (
 )
 from bayesdice_ppl.models import joint_model
 from bayesdice_ppl.simulation import make_world
+from tests.marks import slow
 
 CLUSTERS = ("transition", "episode")
 
@@ -85,7 +86,7 @@ def loops(oracles, weights, base, *, by_episode):
 @pytest.mark.parametrize("cluster", CLUSTERS)
 @pytest.mark.parametrize(
     ("gamma", "on_termination"),
-    [(0.0, "restart"), (0.9, "restart"), (0.9, "absorb"), (1.0, "restart")],
+    [slow(0.0, "restart"), (0.9, "restart"), slow(0.9, "absorb"), slow(1.0, "restart")],
 )
 def test_cross_covariance_equals_loops_over_transitions(plain, gamma, on_termination, cluster):
     logs, policies = plain.log(8, rewards="continuous"), plain.policies(9, 3)
@@ -232,7 +233,7 @@ def test_price_and_bound_of_the_program(plain):
     assert float(constraint.epsilon) == pytest.approx(chi2.ppf(0.9, rank) / (2 * n), rel=1e-9)
 
 
-@pytest.mark.parametrize("cluster", CLUSTERS)
+@pytest.mark.parametrize("cluster", ["transition", slow("episode")])
 def test_program_stands_where_the_small_sample_rule_narrows_a_difference(plain, cluster):
     """On FrozenLake, whose rewards follow from the successors: Sigma falls below zero."""
     lake = make_world("frozenlake", alpha=0.0, candidates=(0.2, 0.5, 0.75, 0.9))

@@ -8,6 +8,7 @@ import bayesdice_ppl as bd
 from bayesdice_ppl.errors import SettingsError
 from bayesdice_ppl.fitting import fit_flat
 from bayesdice_ppl.simulation import make_world
+from tests.marks import slow
 
 KEY = jax.random.key(5)
 WORLD = make_world("garnet", alpha=0.3, candidates=(0.6, 0.9), n_states=5, n_actions=2)
@@ -18,8 +19,8 @@ def fitted(**given):
     return fit_flat(LOGS, WORLD.candidates, gamma=0.9, rng_key=KEY, **given)["constant_data"]
 
 
-@pytest.mark.parametrize("inference", ["exact", "svi"])
-@pytest.mark.parametrize("xi", [0.7, 0.98])
+@pytest.mark.parametrize("inference", ["exact", slow("svi")])
+@pytest.mark.parametrize("xi", [slow(0.7), 0.98])
 def test_the_constraint_holds_at_the_searched_price_and_no_lower(inference, xi):
     found = fitted(inference=inference, lam="search", xi=xi, epsilon=0.004)
     assert np.all(found["constraint_probability"].values >= xi)

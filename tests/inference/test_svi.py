@@ -12,6 +12,7 @@ from bayesdice_ppl.inference import Exact, Problem, prepare, solve
 from bayesdice_ppl.moments import Candidates, count_cells, logged_pairs
 from bayesdice_ppl.policies import align_policies
 from bayesdice_ppl.simulation import make_world, simulate
+from tests.marks import slow
 
 MEAN_BAR, SD_BAR = 0.03, 0.03
 N_STATES, N_ACTIONS, N_CELLS = 10, 3, 240
@@ -53,7 +54,7 @@ def both_ways(problem, settings, expected):
     return tuple(gaussian(solved(problem, replace(far, constraint=form))) for form in forms)
 
 
-@pytest.fixture(scope="module", params=["bandit", "frozen_lake_10", "frozen_lake_50"])
+@pytest.fixture(scope="module", params=["bandit", slow("frozen_lake_10"), "frozen_lake_50"])
 def worked(request, worked_case):
     case = worked_case(request.param)
     settings = flat_settings(**{**case.options, "inference": "svi"})
@@ -115,17 +116,20 @@ def test_guide_equals_exact_multipliers_on_the_worked_cases(worked):
     assert_close(guide, exact)
 
 
+@pytest.mark.slow
 def test_guide_finds_every_mean_and_sd_of_twenty_garnets(garnets):
     expected, (guide, _) = garnets
     assert guide[0].shape == (20, N_STATES * N_ACTIONS + 1)
     assert_close(guide, expected)
 
 
+@pytest.mark.slow
 def test_exact_multipliers_find_every_mean_and_sd_of_twenty_garnets(garnets):
     expected, (_, exact) = garnets
     assert_close(exact, expected)
 
 
+@pytest.mark.slow
 def test_guide_equals_exact_multipliers_on_twenty_garnets(garnets):
     _, (guide, exact) = garnets
     assert_close(guide, exact)
@@ -154,8 +158,8 @@ def test_belief_holds_the_guides_own_moments_and_its_elbo(worked_case):
     assert (elbo[:, -100:].mean(axis=1) > elbo[:, :100].mean(axis=1)).all()
 
 
-@pytest.mark.parametrize("preset", [None, "paper"])
-@pytest.mark.parametrize("name", ["frozen_lake_50", "garnet_average"])
+@pytest.mark.parametrize("preset", [None, slow("paper")])
+@pytest.mark.parametrize("name", [slow("frozen_lake_50"), "garnet_average"])
 def test_the_first_coordinates_are_not_the_answer(plain, worked_case, name, preset):
     """In the answer's own coordinates all variances would be one; in these they differ twofold."""
     case = worked_case(name)

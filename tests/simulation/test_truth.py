@@ -79,14 +79,14 @@ WORLDS = {
     "river": (envs.Restart(envs.RiverSwim(), probability=0.05), 0.95, 400),
     "taxi": (envs.InfiniteTaxi(), 0.97, 600),
 }
+QUICK = ("contexts", "garnet")
 N_EPISODES, N_CHUNKS = 100_000, 10
 
 
 @pytest.mark.parametrize(
     ("env", "gamma", "n_steps"),
-    # The taxi's 500 states take longer than the others together.
     [
-        pytest.param(*world, id=name, marks=[pytest.mark.slow] if name == "taxi" else [])
+        pytest.param(*world, id=name, marks=[pytest.mark.slow] if name not in QUICK else [])
         for name, world in WORLDS.items()
     ],
 )

@@ -200,6 +200,7 @@ def test_the_model_is_consistent_between_states_and_actions(world, gamma, restar
             assert v[s] == pytest.approx(sum(TARGET[s, a] * q[s, a][0] for a in (0, 1)), abs=1e-9)
 
 
+@pytest.mark.slow
 def test_cross_fitted_estimates_are_unbiased():
     # Every episode ends, so that no model speaks for what follows.
     method, gamma, trials = doubly_robust(weighted=False), 0.9, 1000

@@ -1,6 +1,6 @@
 """Exhaustive search against algorithm OfflineSelect written out literally."""
 
-from itertools import permutations
+from itertools import islice, permutations
 
 import numpy as np
 import pytest
@@ -10,6 +10,7 @@ from bayesdice_ppl.errors import ScoreError
 from bayesdice_ppl.selection.problem import RankingProblem
 from bayesdice_ppl.selection.rules import no_rules
 from bayesdice_ppl.selection.solvers import exhaustive
+from tests.marks import every_fifth
 from tests.selection.literal import loss as loss_of
 from tests.selection.literal import random_draws, true_orders
 
@@ -54,9 +55,10 @@ def offline_select(word, k, rows):
     return best, best_loss, (others[0] if others else None), len(classes)
 
 
+@every_fifth
 @pytest.mark.parametrize("word", WORDS)
-def test_finds_what_the_paper_s_algorithm_finds(word):
-    for seed, n in enumerate(SIZES):
+def test_finds_what_the_paper_s_algorithm_finds(word, every):
+    for seed, n in islice(enumerate(SIZES), 0, None, every):
         values = random_draws(seed, n)
         means = values.sum(axis=0)
         preference = sorted(range(n), key=lambda i: (-means[i], i))

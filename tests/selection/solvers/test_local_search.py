@@ -1,7 +1,7 @@
 """Beam and local search against brute force, planted optima and exact dynamic programming."""
 
 import math
-from itertools import combinations, permutations
+from itertools import combinations, islice, permutations
 
 import jax
 import jax.numpy as jnp
@@ -13,6 +13,7 @@ from bayesdice_ppl.selection.rules import Rules, no_rules
 from bayesdice_ppl.selection.solvers.local_search import improve
 from bayesdice_ppl.selection.solvers.neighbors import Moves, extended, kicked, moved, neighborhood
 from bayesdice_ppl.selection.solvers.objective import in_batches
+from tests.marks import every_fifth
 
 # Sizes of the 200 random beliefs: 5,040 rankings each for the last.
 SIZES = [2] * 25 + [3] * 50 + [4] * 60 + [5] * 50 + [6] * 12 + [7] * 3
@@ -116,8 +117,9 @@ def tail_regret_by_hand(rows, chosen):
     return sum(worst) / len(worst)
 
 
-def test_finds_the_lowest_tail_regret_of_200_beliefs():
-    for seed, n in enumerate(SIZES):
+@every_fifth
+def test_finds_the_lowest_tail_regret_of_many_beliefs(every):
+    for seed, n in islice(enumerate(SIZES), 0, None, every):
         values = correlated_draws(seed, n, DRAWS)
         rows = values.tolist()
         objective = in_float64(_tail_regrets, values)
@@ -127,8 +129,9 @@ def test_finds_the_lowest_tail_regret_of_200_beliefs():
             assert_agrees(found, every, f"belief {seed}, {n} policies, depth {k}")
 
 
-def test_finds_the_order_of_fewest_disagreements_of_200_beliefs():
-    for seed, n in enumerate(SIZES):
+@every_fifth
+def test_finds_the_order_of_fewest_disagreements_of_many_beliefs(every):
+    for seed, n in islice(enumerate(SIZES), 0, None, every):
         better = better_share(correlated_draws(seed, n, DRAWS))
         found = search(in_float64(_disagreements, better), n, n)
         table = better.tolist()
@@ -152,8 +155,9 @@ def correlation_loss_by_hand(best, order):
     return 1 - total / len(best)
 
 
-def test_finds_the_ranking_of_highest_correlation_of_200_beliefs():
-    for seed, n in enumerate(SIZES):
+@every_fifth
+def test_finds_the_ranking_of_highest_correlation_of_many_beliefs(every):
+    for seed, n in islice(enumerate(SIZES), 0, None, every):
         values = correlated_draws(3 * seed + 1, n, 6)  # seeds whose values are not tied
         ranked = np.argsort(-values, axis=1)
         for k in range(2, n + 1):
@@ -170,8 +174,9 @@ def stepped(values, ranking):
     return missed - 0.2 * score + 0.3 * ((7 * ranking[0] + 5 * ranking[-1]) % 3)
 
 
-def test_finds_the_best_of_a_rough_function_of_200_beliefs():
-    for seed, n in enumerate(SIZES):
+@every_fifth
+def test_finds_the_best_of_a_rough_function_of_many_beliefs(every):
+    for seed, n in islice(enumerate(SIZES), 0, None, every):
         values = correlated_draws(seed, n, DRAWS)
 
         def objective(rankings, values=values):

@@ -1,6 +1,6 @@
 """Every solver that `select` can choose, against trying all rankings by the definitions."""
 
-from itertools import combinations, permutations
+from itertools import combinations, islice, permutations
 
 import arviz as az
 import numpy as np
@@ -8,6 +8,7 @@ import pytest
 
 from bayesdice_ppl import risk, scores
 from bayesdice_ppl.selection import select
+from tests.marks import every_fifth
 from tests.selection.literal import draw_losses, random_draws, risk_of
 
 # Through `select` on small random beliefs; each solver's own test takes 200 of up to 7 policies.
@@ -50,10 +51,11 @@ def ks(word, n):
     return range(2 if word == "correlation" else 1, n + 1)
 
 
+@every_fifth
 @pytest.mark.parametrize("word", [*TOP, *WHOLE])
-def test_exact_solvers_equal_brute_force(word):
+def test_exact_solvers_equal_brute_force(word, every):
     methods = set()
-    for seed, n in enumerate(SIZES):
+    for seed, n in islice(enumerate(SIZES), 0, None, every):
         values = random_draws(seed, n)
         rows = values.tolist()
         for k in ks(word, n):
@@ -86,10 +88,11 @@ def test_exact_solvers_equal_brute_force(word):
     assert expected[word] in methods
 
 
+@every_fifth
 @pytest.mark.parametrize("word", ["correlation", "kendall", "regret", "accuracy"])
-def test_searched_risks_find_the_least_of_all(word):
+def test_searched_risks_find_the_least_of_all(word, every):
     """Search proves nothing; at this size it finds the optimum nevertheless."""
-    for seed, n in enumerate([2, 3, 4, 5] * 10):
+    for seed, n in islice(enumerate([2, 3, 4, 5] * 10), 0, None, every):
         values = random_draws(seed, n, n_draws=8)
         rows = values.tolist()
         for k in ks(word, n):
@@ -111,11 +114,12 @@ def allowed_launches(n, k, cost, budget, include, exclude, *, fewer):
     ]
 
 
+@every_fifth
 @pytest.mark.parametrize("word", [*TOP, "correlation"])
 @pytest.mark.parametrize("reach", [None, OUT_OF_REACH])
-def test_rules_of_a_launch_equal_brute_force(word, reach):
+def test_rules_of_a_launch_equal_brute_force(word, reach, every):
     tried = 0
-    for seed in range(20):
+    for seed in islice(range(20), 0, None, every):
         n = 4 + seed % 2
         rng = np.random.default_rng(1000 + seed)
         values, cost = random_draws(seed, n), rng.integers(1, 6, size=n).astype(float)
@@ -143,4 +147,4 @@ def test_rules_of_a_launch_equal_brute_force(word, reach):
             assert launch in launches, where
             least = least_loss(word, k, values.tolist(), launches)
             assert choice.expected_loss == pytest.approx(least, abs=1e-12), where
-    assert tried > 15
+    assert tried > 15 / every
