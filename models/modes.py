@@ -16,8 +16,10 @@ from jaxtyping import Array, Bool, Float, Int
 
 from bayesdice_ppl.models.gaussian import WIDE_STEP, ConditionedValue, condition_value
 
-_DAMPINGS = (0.0, *(10.0**power for power in range(-1, 5)))
-"""Dampings of a step that are tried at once; the best is taken."""
+_DAMPINGS = tuple(10.0**power for power in range(-1, 5))
+"""Dampings of a step that are tried where the full step disappoints; the best is taken."""
+_KEPT = 0.5
+"""Share of the fall that a full step promised, from which on it is taken as it is."""
 _STEPS = 60
 _ENOUGH = 1e-3
 """Fall of the cost, in nats, that a last step promises."""
@@ -120,15 +122,22 @@ def find_mode(
             scale = prior_scale * jnp.sqrt(1.0 - share)
             return condition_value(matrix, offset, softened, mean, scale, wide=WIDE_STEP).mean
 
-        tried = jax.lax.map(damped, jnp.asarray(_DAMPINGS))
-        costs = jax.vmap(cost_at)(tried)
-        costs = jnp.where(jnp.isfinite(costs), costs, jnp.inf)
-        best, now = jnp.argmin(costs), cost_at(latent)
-        better = costs[best] < now
-        promised = now - cost(matrix @ tried[0] + offset, tried[0])
+        full, now = damped(jnp.zeros(())), cost_at(latent)
+        full_cost = cost_at(full)
+        promised = now - cost(matrix @ full + offset, full)
+
+        def damp() -> tuple[Float[Array, " L"], Float[Array, ""]]:
+            tried = jnp.concatenate([full[None], jax.lax.map(damped, jnp.asarray(_DAMPINGS))])
+            costs = jax.vmap(cost_at)(tried)
+            costs = jnp.where(jnp.isfinite(costs), costs, jnp.inf)
+            return tried[jnp.argmin(costs)], jnp.min(costs)
+
+        kept = now - full_cost >= _KEPT * jnp.maximum(promised, 0.0)
+        found, least = jax.lax.cond(kept, lambda: (full, full_cost), damp)
+        better = least < now
         return _Search(
-            latent=jnp.where(better, tried[best], latent),
-            cost=jnp.where(better, costs[best], now),
+            latent=jnp.where(better, found, latent),
+            cost=jnp.where(better, least, now),
             promised=promised,
             # Not a number ends the search too.
             last=(promised <= _ENOUGH) | ~better,
