@@ -13,13 +13,16 @@ from bayesdice_ppl.models.gradients import StopScore, reverse_gradient
 from bayesdice_ppl.models.joint import joint_model, joint_posterior
 from bayesdice_ppl.models.linear import LinearModel, LinearRatio, linear, through_link
 from bayesdice_ppl.models.links import LINKS, Link
+from bayesdice_ppl.models.neural import NeuralModel, NeuralRatio, neural
 from bayesdice_ppl.models.program import guide, model
 from bayesdice_ppl.models.ratio import (
     FirstEstimate,
     LinearGaussianRatio,
     Ratio,
     RatioModel,
+    jacobian_of,
     less_value,
+    pair_slopes_of,
     value_prior,
 )
 from bayesdice_ppl.models.tangent import TangentRatio, tangent_at_mode
@@ -34,18 +37,23 @@ __all__ = [
     "LinearModel",
     "LinearRatio",
     "Link",
+    "NeuralModel",
+    "NeuralRatio",
     "Ratio",
     "RatioModel",
     "Start",
     "StopScore",
     "TangentRatio",
     "guide",
+    "jacobian_of",
     "joint_model",
     "joint_posterior",
     "less_value",
     "linear",
     "model",
     "model_choice",
+    "neural",
+    "pair_slopes_of",
     "reverse_gradient",
     "tangent_at_mode",
     "through_link",

@@ -25,7 +25,7 @@ from bayesdice_ppl.models.gaussian import (
     square_root,
 )
 from bayesdice_ppl.models.links import IDENTITY, LINKS, Link
-from bayesdice_ppl.models.modes import condition_at, find_mode, linearized
+from bayesdice_ppl.models.modes import estimate_at_mode, find_mode, linearized
 from bayesdice_ppl.models.ratio import FirstEstimate, ValuePosterior
 from bayesdice_ppl.moments import VALUE_ROW, Cells, Moments, Prior
 
@@ -107,20 +107,16 @@ class LinearRatio(eqx.Module):
 
         For other links it is the mean under the identity link.
         """
-        if not self._estimates:
-            found = condition_value(
-                self.matrix, self.moments.offset, noise, self.prior_mean, self.prior_scale
-            )
-            latent = found.mean
-            ratio = self._unlinked(latent[:-1])
-        else:
-            prior = (self.prior_mean, self.prior_scale)
+        prior = (self.prior_mean, self.prior_scale)
+        if self._estimates:
             begin = self.prior_mean if start is None else start
-            latent = find_mode(self.residual, self.jacobian, noise, *prior, begin).latent
-            found = condition_at(self.residual, self.jacobian, noise, *prior, latent)
-            ratio = self.by_pair(latent[:-1])
+            latent, slope = estimate_at_mode(self.residual, self.jacobian, noise, *prior, begin)
+            return FirstEstimate(self.by_pair(latent[:-1]), latent[-1], slope, latent)
+        found = condition_value(self.matrix, self.moments.offset, noise, *prior)
+        latent = found.mean
         # The gain's row for the value is minus the action values, and minus one for the reward.
-        return FirstEstimate(ratio, latent[-1], found.gain / found.gain[-1], latent)
+        slope = found.gain / found.gain[-1]
+        return FirstEstimate(self._unlinked(latent[:-1]), latent[-1], slope, latent)
 
     def _unlinked(self, weights: Float[Array, " K"]) -> Float[Array, " P"]:
         """The ratio of each pair under the identity link."""
@@ -136,6 +132,16 @@ class LinearRatio(eqx.Module):
             return jax.jacfwd(self.residual)(latent)
         steepness = 1.0 / self.link.slope(self.link.ratio(self.basis @ latent))
         return self.by_ratio @ (steepness[:, None] * self.basis)
+
+    def pair_slopes(self, latent: Float[Array, " K"]) -> Float[Array, "P K"]:
+        """How the ratio of each pair moves with the weights, at a point."""
+        if self.basis is None:
+            return jax.jacfwd(self.by_pair)(latent)
+        linked = self.link.ratio(self.basis @ (latent * self.moments.active))
+        steepness = 1.0 / self.link.slope(linked)
+        known = self.moments.action_ratio
+        factor = steepness if known is None else steepness * known
+        return factor[:, None] * self.basis * self.moments.active
 
     def posterior(
         self,
@@ -208,6 +214,7 @@ class LinearModel(NamedTuple):
     """The choice of a linear ratio; make one with `linear`."""
 
     link: Link = IDENTITY
+    directions: int | None = None
 
     @property
     def linear(self) -> bool:
@@ -222,6 +229,10 @@ class LinearModel(NamedTuple):
         """Build the ratio on one log, for one policy."""
         assert moments.by_ratio is not None
         basis = None if cells.basis is None else jnp.asarray(cells.basis)
+        if basis is not None and self.directions is not None:
+            # The constant, and the coarsest directions.
+            basis = basis[:, : 1 + self.directions]
+            moments = moments._replace(active=moments.active[: basis.shape[1]])
         by_ratio, known = moments.by_ratio, moments.action_ratio
         if known is not None:
             by_ratio = by_ratio * known
@@ -249,10 +260,13 @@ class LinearModel(NamedTuple):
         )
 
     def __str__(self) -> str:
-        return "linear" if self.link.linear else f"linear(link={self.link})"
+        said = [] if self.link.linear else [f"link={self.link}"]
+        if self.directions is not None:
+            said.append(f"directions={self.directions}")
+        return f"linear({', '.join(said)})" if said else "linear"
 
 
-def linear(link: str | Link = IDENTITY) -> LinearModel:
+def linear(link: str | Link = IDENTITY, *, directions: int | None = None) -> LinearModel:
     """A linear ratio.
 
     Parameters
@@ -260,14 +274,20 @@ def linear(link: str | Link = IDENTITY) -> LinearModel:
     link
         ``"identity"`` (default): the ratio is linear in the weights. ``"softplus"``: no draw of the
         ratio is negative. ``"exp"``: the logarithm of the ratio is linear in the weights.
+    directions
+        How many directions of the features the ratio may use, the coarsest first; the constraint
+        tests them all. With fewer directions than tests P(ell <= epsilon) tells whether the
+        features can express the ratio. By default all. With one-hot features it changes nothing.
 
     Raises
     ------
     SettingsError
-        There is no such link.
+        There is no such link, or `directions` is not a whole number of at least 1.
     """
+    if directions is not None:
+        checks.whole("linear: directions", directions, 1)
     return LinearModel(
-        link if isinstance(link, Link) else LINKS[checks.one_of("link", link, LINKS)]
+        link if isinstance(link, Link) else LINKS[checks.one_of("link", link, LINKS)], directions
     )
 
 

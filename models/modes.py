@@ -175,6 +175,33 @@ class _Search(NamedTuple):
     taken: Int[Array, ""]
 
 
+def estimate_at_mode(
+    residual: Callable[[Float[Array, " L"]], Float[Array, " R"]],
+    jacobian: Callable[[Float[Array, " L"]], Float[Array, "R L"]],
+    noise: Float[Array, "R R"],
+    prior_mean: Float[Array, " L"],
+    prior_scale: Float[Array, " L"],
+    start: Float[Array, " L"],
+) -> tuple[Float[Array, " L"], Float[Array, " R"]]:
+    """The mode, and how a row of the residual moves the value there.
+
+    Parameters
+    ----------
+    residual, jacobian, noise, prior_mean, prior_scale, start
+        As for `find_mode`.
+
+    Returns
+    -------
+    (Array, Array)
+        Latent numbers and value, shape (L + 1,); and the slope of
+        `bayesdice_ppl.models.FirstEstimate`, shape (R,).
+    """
+    found = find_mode(residual, jacobian, noise, prior_mean, prior_scale, start)
+    at_mode = condition_at(residual, jacobian, noise, prior_mean, prior_scale, found.latent)
+    # The gain's row for the value is minus the action values, and minus one for the reward.
+    return found.latent, at_mode.gain / at_mode.gain[-1]
+
+
 def condition_at(
     residual: Callable[[Float[Array, " L"]], Float[Array, " R"]],
     jacobian: Callable[[Float[Array, " L"]], Float[Array, "R L"]],

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple, Protocol, runtime_checkable
 
+import jax
 import jax.numpy as jnp
 import numpyro.distributions as dist
 from jaxtyping import Array, Float
@@ -118,6 +119,33 @@ class Ratio(Protocol):
     def guide(self) -> Callable[..., None]:
         """The NumPyro guide, a method; `bayesdice_ppl.models.guide` serves any ratio."""
         ...
+
+
+@runtime_checkable
+class DifferentiatedRatio(Protocol):
+    """A ratio that knows its slopes, and how to come by them sooner than by differentiation."""
+
+    def jacobian(self, latent: Float[Array, " L"]) -> Float[Array, "R L"]:
+        """How the residual moves with the latent numbers, at a point."""
+        ...
+
+    def pair_slopes(self, latent: Float[Array, " L"]) -> Float[Array, "P L"]:
+        """How the ratio of each pair moves with the latent numbers, at a point."""
+        ...
+
+
+def jacobian_of(ratio: Ratio) -> Callable[[Float[Array, " L"]], Float[Array, "R L"]]:
+    """How a ratio's residual moves with the latent numbers: its own way, or by differentiation."""
+    if isinstance(ratio, DifferentiatedRatio):
+        return ratio.jacobian
+    return jax.jacfwd(ratio.residual)
+
+
+def pair_slopes_of(ratio: Ratio) -> Callable[[Float[Array, " L"]], Float[Array, "P L"]]:
+    """How the ratio of each pair moves with the latent numbers; see `jacobian_of`."""
+    if isinstance(ratio, DifferentiatedRatio):
+        return ratio.pair_slopes
+    return jax.jacfwd(ratio.by_pair)
 
 
 class ValuePosterior(NamedTuple):

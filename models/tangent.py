@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import final
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpyro.distributions as dist
 from jaxtyping import Array, Bool, Float
@@ -16,7 +15,13 @@ from bayesdice_ppl.models.gaussian import GaussianPosterior
 from bayesdice_ppl.models.linear import LinearRatio
 from bayesdice_ppl.models.links import IDENTITY
 from bayesdice_ppl.models.modes import find_mode, linearized
-from bayesdice_ppl.models.ratio import FirstEstimate, Ratio, ValuePosterior
+from bayesdice_ppl.models.ratio import (
+    FirstEstimate,
+    Ratio,
+    ValuePosterior,
+    jacobian_of,
+    pair_slopes_of,
+)
 from bayesdice_ppl.moments import Moments
 
 
@@ -61,6 +66,14 @@ class TangentRatio(eqx.Module):
     def residual(self, latent: Float[Array, "*b L"]) -> Float[Array, "*b R"]:
         """The residual as it is linear around the point."""
         return self.linear.residual(latent)
+
+    def jacobian(self, latent: Float[Array, " L"]) -> Float[Array, "R L"]:
+        """That of the linear residual, the same everywhere."""
+        return self.linear.matrix[:, :-1]
+
+    def pair_slopes(self, latent: Float[Array, " L"]) -> Float[Array, "P L"]:
+        """How the ratio itself moves, not its tangent."""
+        return pair_slopes_of(self.inner)(latent)
 
     def recorded(self, latent: Float[Array, "*b L"]) -> Float[Array, "*b W"]:
         """What the ratio itself records."""
@@ -120,8 +133,7 @@ def tangent_at_mode(
     latent_prior, value_prior = ratio.latent_prior(), ratio.value_prior()
     mean = jnp.append(latent_prior.mean, value_prior.mean)
     scale = jnp.sqrt(jnp.append(latent_prior.variance, value_prior.variance))
-    # A ratio may have a faster one of its own; any other is differentiated.
-    jacobian = getattr(ratio, "jacobian", jax.jacfwd(ratio.residual))
+    jacobian = jacobian_of(ratio)
     mode = find_mode(ratio.residual, jacobian, noise, mean, scale, start)
     point = mode.latent
     matrix, offset = linearized(ratio.residual, jacobian, point)

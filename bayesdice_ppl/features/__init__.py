@@ -9,7 +9,13 @@ combine maps.
 from typing import TYPE_CHECKING, Any
 
 from bayesdice_ppl.features import kernels
-from bayesdice_ppl.features.basis import RotatedMap, principal_map, ratio_basis, whitened_map
+from bayesdice_ppl.features.basis import (
+    RotatedMap,
+    principal_map,
+    ratio_basis,
+    standard_numbers,
+    whitened_map,
+)
 from bayesdice_ppl.features.categories import one_hot
 from bayesdice_ppl.features.combinations import concatenate, product
 from bayesdice_ppl.features.expectation import Expected, expect, expect_over_labels
@@ -57,6 +63,7 @@ __all__ = [
     "ratio_basis",
     "sample_actions",
     "sampling_variance",
+    "standard_numbers",
     "table",
     "whitened_map",
 ]

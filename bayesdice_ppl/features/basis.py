@@ -154,6 +154,38 @@ def ratio_basis(at_pair: Float[np.ndarray, "P d"]) -> Float[np.ndarray, "P K"]:
     return np.concatenate([np.ones((len(at_pair), 1)), at_pair[:, varies]], axis=1)
 
 
+def standard_numbers(
+    points: Points, visits: Int[np.ndarray, " P"], sees: frozenset[str]
+) -> Float[np.ndarray, "P q"]:
+    """Points as numbers of like size, for models that make features of their own.
+
+    Parameters
+    ----------
+    points
+        The logged points.
+    visits
+        How often each was logged, shape (P,).
+    sees
+        The parts, of ``"state"`` and ``"action"``.
+
+    Returns
+    -------
+    array
+        Vectors less their mean over the log, over their sd; an indicator for each label.
+    """
+    share = visits / visits.sum()
+    found = []
+    for part in sorted(sees, reverse=True):
+        values = getattr(points, part)
+        if values.ndim == 1:
+            found.append(np.eye(int(values.max()) + 1)[values])
+            continue
+        centered = values - share @ values
+        sd = np.sqrt(share @ centered**2)
+        found.append(centered / np.where(sd > 0.0, sd, 1.0))
+    return np.concatenate(found, axis=1)
+
+
 def _not_zero(at_points: Float[np.ndarray, "P d"]) -> Float[np.ndarray, "P d"]:
     if not np.any(at_points != 0.0):
         raise SettingsError(

@@ -25,6 +25,7 @@ from bayesdice_ppl.features import (
     expect_over_labels,
     principal_map,
     ratio_basis,
+    standard_numbers,
     whitened_map,
 )
 from bayesdice_ppl.fitting.action_ratio import ActionRatios, action_ratios
@@ -119,7 +120,11 @@ def featured_inputs(
         _check_actions(feature_map, points, at_pair, str(settings.features))
     _check_memory(len(names), len(cells.pair), at_pair.shape[1])
     basis = ratio_basis(at_pair)
-    cells = cells._replace(pair_features=at_pair, basis=basis)
+    cells = cells._replace(
+        pair_features=at_pair,
+        basis=basis,
+        coordinates=standard_numbers(points, visits, settings.features.sees),
+    )
     used = np.zeros(len(states), dtype=bool)
     used[cells.initial_state] = True
     used[cells.successor[(cells.terminated == 0.0) & (gamma > 0.0)]] = True
@@ -188,14 +193,17 @@ def _pad(cells: Cells, candidates: Candidates) -> tuple[Cells, Candidates]:
     pairs, states = round_size(n_pairs) - n_pairs, round_size(n_states) - n_states
     known = candidates.action_ratio
     at_state, at_pair, basis = candidates.at_state, cells.pair_features, cells.basis
+    seen = cells.coordinates
     assert at_state is not None
     assert at_pair is not None
     assert basis is not None
+    assert seen is not None
     return cells._replace(
         pair_state=np.pad(cells.pair_state, (0, pairs)),
         pair_action=np.pad(cells.pair_action, (0, pairs)),
         pair_features=np.pad(at_pair, ((0, pairs), (0, 0))),
         basis=np.pad(basis, ((0, pairs), (0, 0))),
+        coordinates=np.pad(seen, ((0, pairs), (0, 0))),
     ), candidates._replace(
         kept=np.pad(candidates.kept, ((0, 0), (0, states)), constant_values=1.0),
         at_state=np.pad(at_state, ((0, 0), (0, states), (0, 0))),

@@ -144,9 +144,10 @@ def draw(
     )
 
 
-# Compiled as a whole; otherwise a first fit compiles dozens of single operations.
+# Compiled as a whole; otherwise a first fit compiles dozens of single operations. Optimized, as the
+# posterior is: where a covariance is singular its last digits choose the draws.
 _influence_covariance = jax.jit(
-    influence_covariance, static_argnames=("by_episode", "small_sample"), compiler_options=QUICK
+    influence_covariance, static_argnames=("by_episode", "small_sample")
 )
 
 

@@ -16,7 +16,7 @@ from jaxtyping import Array, PRNGKeyArray
 from bayesdice_ppl.constraint import Constraint, PenaltyChoice
 from bayesdice_ppl.errors import SettingsError
 from bayesdice_ppl.inference.engine import Solution, nothing_but
-from bayesdice_ppl.inference.problem import QUICK, FitForm, Problem, joined_metric
+from bayesdice_ppl.inference.problem import FitForm, Problem, joined_metric
 from bayesdice_ppl.models import GaussianPosterior, LinearGaussianRatio, RatioModel
 
 
@@ -60,7 +60,7 @@ def no_closed_form(constraint: Constraint, model: RatioModel) -> str | None:
     return f"the model {model}" if missing is None and not model.linear else missing
 
 
-@partial(jax.jit, static_argnames=("penalty", "value_constraint"), compiler_options=QUICK)
+@partial(jax.jit, static_argnames=("penalty", "value_constraint"))
 def _solve(problem: Problem, penalty: PenaltyChoice, value_constraint: bool) -> GaussianPosterior:
     covariance = jax.vmap(penalty.metric)(problem.pilots.covariance)
     own = problem.constraint.auxiliary

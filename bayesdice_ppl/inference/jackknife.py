@@ -19,7 +19,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from bayesdice_ppl.inference.pilot import Pilot
-from bayesdice_ppl.models import LinearGaussianRatio, Ratio
+from bayesdice_ppl.models import LinearGaussianRatio, Ratio, pair_slopes_of
 from bayesdice_ppl.models.gaussian import WIDE_STEP, condition_value
 from bayesdice_ppl.moments import VALUE_ROW, Cells, MomentSettings
 
@@ -111,7 +111,7 @@ def left_out_values(
     rows = moments.design.at[:, VALUE_ROW].add(mean_reward)
     spread = jnp.maximum(cells.reward_square_sum - cells.reward_sum * mean_reward, 0.0)
     zeta = ratio.by_pair(latent[:-1])[cells.pair]
-    moves = jax.jacfwd(ratio.by_pair)(latent[:-1])[cells.pair]
+    moves = pair_slopes_of(ratio)(latent[:-1])[cells.pair]
 
     here = jnp.asarray(groups.cell)
     weight = count[here] * groups.counted

@@ -46,6 +46,10 @@ class Cells(NamedTuple):
     basis
         Features of the ratio at each pair, shape (P, K), the first of them constant; None: a
         weight for each pair.
+    coordinates
+        What the features look at, as numbers of each pair, shape (P, q): vectors less their mean
+        over their sd, labels as indicators. For models that make features of their own; None with
+        one-hot features.
     """
 
     pair: Int[Any, " C"]
@@ -64,6 +68,7 @@ class Cells(NamedTuple):
     absorbed_reward: Float[Any, ""]
     pair_features: Float[Any, "P d"] | None = None
     basis: Float[Any, "P K"] | None = None
+    coordinates: Float[Any, "P q"] | None = None
 
 
 def count_cells(

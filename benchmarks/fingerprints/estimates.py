@@ -14,8 +14,8 @@ from benchmarks.fingerprints.results import describe, settings_text
 from benchmarks.fingerprints.worlds import world
 
 NETWORKS = {
-    "fqe_mlp": {"refits": 3, "steps": 5, "width": 8},
-    "bdqn": {"refits": 3, "steps": 5, "width": 8, "draws": 50},
+    "fqe_mlp": {"refits": 4, "steps": 5, "width": 8},
+    "bdqn": {"refits": 4, "steps": 5, "width": 8, "draws": 50},
 }
 SAMPLED = {
     "dirichlet": {"draws": 60},
