@@ -16,6 +16,7 @@ from bayesdice_ppl.models.links import LINKS, Link
 from bayesdice_ppl.models.neural import NeuralModel, NeuralRatio, neural
 from bayesdice_ppl.models.program import guide, model
 from bayesdice_ppl.models.ratio import (
+    DifferentiatedRatio,
     FirstEstimate,
     LinearGaussianRatio,
     Ratio,
@@ -31,6 +32,7 @@ __all__ = [
     "LINKS",
     "MODELS",
     "Coordinates",
+    "DifferentiatedRatio",
     "FirstEstimate",
     "GaussianPosterior",
     "LinearGaussianRatio",

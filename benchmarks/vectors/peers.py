@@ -1,0 +1,63 @@
+"""Other methods on the same logs, as beliefs: so that their coverage and width can be compared.
+
+    python -m benchmarks vectors --fit benchmarks.vectors.peers:per_step_is -o rows.csv
+
+A method that gives an interval becomes a normal belief with that interval, which is how it would be
+read. A method that answers for no candidate of a log ends the run with its own error.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import numpy as np
+from scipy.stats import norm
+
+import bayesdice_ppl as bd
+from bayesdice_ppl.belief.make import make_belief
+from bayesdice_ppl.logs import Logs
+from benchmarks.vectors.worlds import VectorWorld
+
+LEVEL = 0.9
+"""Level of the intervals that are asked for."""
+QUANTILES = norm.ppf((np.arange(2000) + 0.5) / 2000)
+"""Draws of a normal belief, without Monte Carlo noise."""
+
+
+def _asked(
+    method: str, world: VectorWorld, log: Logs, policies: Mapping[str, Any], seed: int, **given: Any
+) -> Any:
+    found = bd.baselines.estimate_all(
+        bd.baselines.make(method, **given),
+        log,
+        policies,
+        gamma=world.gamma,
+        on_termination=world.on_termination,
+        level=LEVEL,
+        rng_key=jax.random.key(seed),
+    )
+    if found.has_draws:
+        return found.belief()
+    lower, upper = (found.table[end].to_numpy() for end in ("lower", "upper"))
+    sd = (upper - lower) / (2.0 * norm.ppf(0.5 + LEVEL / 2.0))
+    return make_belief((lower + upper) / 2.0 + QUANTILES[:, None] * sd, list(found.names))
+
+
+def per_step_is(world: VectorWorld, log: Logs, policies: Mapping[str, Any], seed: int) -> Any:
+    """Weighted per-decision importance sampling with Student t intervals."""
+    return _asked("wpdis:student", world, log, policies, seed)
+
+
+def coin_dice(world: VectorWorld, log: Logs, policies: Mapping[str, Any], seed: int) -> Any:
+    """CoinDICE's intervals."""
+    return _asked("coin_dice", world, log, policies, seed)
+
+
+def lstdq_bootstrap(world: VectorWorld, log: Logs, policies: Mapping[str, Any], seed: int) -> Any:
+    """LSTDQ under the Bayesian bootstrap over episodes: linear fitted Q at its fixed point."""
+    return _asked("lstdq_bootstrap", world, log, policies, seed, draws=200)
+
+
+def bdqn(world: VectorWorld, log: Logs, policies: Mapping[str, Any], seed: int) -> Any:
+    """A Q network by fitted Q evaluation, with a Bayesian last layer."""
+    return _asked("bdqn", world, log, policies, seed)
