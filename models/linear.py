@@ -229,10 +229,11 @@ class LinearModel(NamedTuple):
         """Build the ratio on one log, for one policy."""
         assert moments.by_ratio is not None
         basis = None if cells.basis is None else jnp.asarray(cells.basis)
+        active = moments.active
         if basis is not None and self.directions is not None:
             # The constant, and the coarsest directions.
             basis = basis[:, : 1 + self.directions]
-            moments = moments._replace(active=moments.active[: basis.shape[1]])
+            active = active[: basis.shape[1]]
         by_ratio, known = moments.by_ratio, moments.action_ratio
         if known is not None:
             by_ratio = by_ratio * known
@@ -250,7 +251,7 @@ class LinearModel(NamedTuple):
             scale = ones * prior.ratio_sd / size
         linked = basis is not None and not self.link.linear
         return LinearRatio(
-            moments=moments._replace(by_ratio=None),
+            moments=moments._replace(by_ratio=None, active=active),
             matrix=jnp.concatenate([by_weight, value], axis=1),
             prior_mean=jnp.append(mean, moments.reward_mean),
             prior_scale=jnp.append(scale, moments.reward_scale * prior.value_sd),
