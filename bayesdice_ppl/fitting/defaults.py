@@ -1,8 +1,8 @@
 """The defaults of a fit that depend on the log: features, model, engine, and who logged.
 
-Labels get one weight for each logged pair. Vectors get a positive ratio: the action ratio where the
-logging policy is known or can be cloned, times the exponential of smooth features. The engine is
-the closed form wherever there is one, and SVI elsewhere.
+Labels get one weight for each logged pair. Vectors get the action ratio, where the logging policy
+is known or can be cloned, times the exponential of smooth features; a bandit's needs no
+exponential. The engine is the closed form wherever there is one, and SVI elsewhere.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ from bayesdice_ppl.policies.cloning.clone import check_rows
 
 ROWS_PER_FEATURE, ROWS_PER_STATE_FEATURE = 25, 40
 """More features than one for so many transitions would follow the noise of the log."""
+MOST_NUMBERS = 20_000_000
+"""Most numbers in a table of features by transitions. A fit holds several for every candidate."""
 AUTO = "auto"
 """The word that asks for the engine by rule, as None does."""
 MOST_STATE_FEATURES = 300
@@ -36,11 +38,13 @@ def default_features(logs: Logs) -> FeatureChoice:
     """Features of state and action that suit a log: one-hot for labels, Fourier for vectors.
 
     For vectors there are up to 200, or 100 for each label beside a vector, and at most one for
-    each 25 transitions; on a small log 10, or 2 for each label.
+    each 25 transitions; on a small log 10, or 2 for each label. On a large log there are as many
+    as keep each candidate's table of features below a sixth of a gibibyte.
     """
     if not isinstance(logs, Logs) or not (logs.vector_states or logs.vector_actions):
         return feature_maps.one_hot()
-    most = logs.n_transitions // ROWS_PER_FEATURE
+    rows = logs.n_transitions
+    most = min(rows // ROWS_PER_FEATURE, MOST_NUMBERS // rows)
     if logs.vector_states and logs.vector_actions:
         return feature_maps.fourier(_even(most, 200))
     vector, label = ("state", "action") if logs.vector_states else ("action", "state")
@@ -104,6 +108,9 @@ def with_defaults(logs: Logs, gamma: float, given: Mapping[str, Any]) -> dict[st
         # These have a closed form for a linear ratio alone.
         straight = asked is not None and engine_choice(asked) == Exact()
         straight = straight or constraint.searched or constraint.normalization is not None
+        # Without a future the action ratio is all of the ratio but for noise. A function around
+        # it that may be negative covered as well as a positive one, in a tenth of the time.
+        straight = straight or gamma == 0.0
         chosen["model"] = linear("identity" if straight else "exp")
     if asked is None:
         mode = calibrated and constraint.closed_form_missing() is None and constraint.inner is None

@@ -21,14 +21,14 @@ from jaxtyping import Array, Float, Int
 from bayesdice_ppl.inference.pilot import Pilot
 from bayesdice_ppl.models import LinearGaussianRatio, Ratio, pair_slopes_of
 from bayesdice_ppl.models.gaussian import WIDE_STEP, condition_value
-from bayesdice_ppl.moments import VALUE_ROW, Cells, MomentSettings
+from bayesdice_ppl.moments import VALUE_ROW, Cells, MomentSettings, round_size
 
 QUADRATIC = 0.5
 """Share of the jackknife's variance of a quadratic part that is the part's own."""
 
 
 class Groups(NamedTuple):
-    """Which group each cell and each episode belongs to; J groups of at most W cells.
+    """The cells and the episodes of each group; J groups of at most W cells and V episodes.
 
     Attributes
     ----------
@@ -37,12 +37,15 @@ class Groups(NamedTuple):
     counted
         1 where there is a cell, shape (J, W).
     episode
-        1 for the episodes of each group, shape (J, m).
+        Episodes of each group, shape (J, V), with any episode where there are fewer.
+    started
+        1 where there is an episode, shape (J, V).
     """
 
     cell: Int[Any, "J W"]
     counted: Float[Any, "J W"]
-    episode: Float[Any, "J m"]
+    episode: Int[Any, "J V"]
+    started: Float[Any, "J V"]
 
 
 def deal_groups(cells: Cells, n_groups: int) -> Groups:
@@ -65,18 +68,24 @@ def deal_groups(cells: Cells, n_groups: int) -> Groups:
     place = np.arange(n_episodes) % (2 * n_groups)
     group = np.empty(n_episodes, dtype=np.int64)
     group[order] = np.minimum(place, 2 * n_groups - 1 - place)
-    of_cell = group[episode]
-    sizes = np.bincount(of_cell, minlength=n_groups)
+    cell, weight = _listed(counted, group[episode], n_groups)
+    return Groups(cell, weight, *_listed(np.arange(n_episodes), group, n_groups))
+
+
+def _listed(
+    members: Int[np.ndarray, " x"], group: Int[np.ndarray, " x"], n_groups: int
+) -> tuple[Int[np.ndarray, "J W"], Float[np.ndarray, "J W"]]:
+    """Members group by group, and 1 where there is one."""
+    sizes = np.bincount(group, minlength=n_groups)
     # Few different widths, so that the next log finds the compiled function.
-    step = max(2 ** (int(sizes.max()).bit_length() - 3), 1)
-    width = int(-(-sizes.max() // step) * step)
-    cell = np.zeros((n_groups, width), dtype=np.int64)
-    weight = np.zeros((n_groups, width))
+    width = round_size(int(sizes.max()))
+    listed = np.zeros((n_groups, width), dtype=np.int64)
+    there = np.zeros((n_groups, width))
     for j in range(n_groups):
-        own = counted[of_cell == j]
-        cell[j, : len(own)] = own
-        weight[j, : len(own)] = 1.0
-    return Groups(cell, weight, (group == np.arange(n_groups)[:, None]).astype(np.float64))
+        own = members[group == j]
+        listed[j, : len(own)] = own
+        there[j, : len(own)] = 1.0
+    return listed, there
 
 
 def left_out_values(
@@ -125,12 +134,11 @@ def left_out_values(
     ended_moves = jnp.einsum("jw,jwl->jl", ended, move)
     ended_mass = jnp.sum(ended * z, axis=1)
     size = jnp.sum(weight, axis=1)
-    episodes = jnp.asarray(groups.episode)
-    starts = episodes @ moments.initial
-    initial = moments.initial
-    # One group after another: all at once would take J m R numbers.
-    start_square = jax.lax.map(lambda own: initial.T @ (initial * own[:, None]), episodes)
-    n_starts = jnp.sum(episodes, axis=1)
+    started = jnp.asarray(groups.started)
+    initial = moments.initial[jnp.asarray(groups.episode)] * started[..., None]
+    starts = jnp.sum(initial, axis=1)
+    start_square = jnp.einsum("jvr,jvs->jrs", initial, initial)
+    n_starts = jnp.sum(started, axis=1)
     start_mean = jnp.sum(starts, axis=0) / jnp.sum(n_starts)
 
     def rest(x: Array) -> Array:

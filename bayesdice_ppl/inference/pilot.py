@@ -161,5 +161,9 @@ def episode_surplus(
     came out four times too narrow. The metric is therefore made from transitions. Only one number
     comes from episodes: the variance in the value's own direction.
     """
-    whole = residual_covariance(cells, moments, ratio, settings, by_episode=True)
-    return jnp.maximum(0.0, slope @ (whole - covariance) @ slope)
+    # The rows as the slope weighs them are one row, to which the reward adds with a weight of one.
+    seen = moments._replace(
+        design=(moments.design @ slope)[:, None], initial=(moments.initial @ slope)[:, None]
+    )
+    whole = residual_covariance(cells, seen, ratio, settings, by_episode=True)
+    return jnp.maximum(0.0, whole[0, 0] - slope @ covariance @ slope)

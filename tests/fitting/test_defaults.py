@@ -40,7 +40,7 @@ def known_log(plain_log):
     ("gamma", "given", "expected"),
     [
         (GAMMA, {}, ("logged", "linear(link=exp)", "laplace", "of='state'")),
-        (0.0, {}, ("logged", "linear(link=exp)", "laplace", "of='both'")),
+        (0.0, {}, ("logged", "linear", "laplace", "of='both'")),
         (GAMMA, {"inference": "exact"}, ("logged", "linear", "exact", "of='state'")),
         (GAMMA, {"behavior": "none"}, ("none", "linear", "laplace", "of='both'")),
         (GAMMA, {"preset": "paper"}, ("none", "linear", "exact", "of='both'")),

@@ -115,6 +115,14 @@ def plain_value(prepared, j, weights, point, kept, *, restart):
     return (mean - gain @ (joined @ mean + constant))[-1]
 
 
+def left_out(groups):
+    """1 for the episodes of each group, a row each."""
+    mask = np.zeros((len(groups.episode), EPISODES))
+    for own, episode, there in zip(mask, groups.episode, groups.started, strict=True):
+        own[episode[there > 0.0]] += 1.0
+    return mask
+
+
 def test_each_value_is_that_of_a_log_without_the_group(fitted):
     prepared, restart = fitted
     cells, form = prepared.inputs.cells, prepared.inputs.settings.form
@@ -128,7 +136,7 @@ def test_each_value_is_that_of_a_log_without_the_group(fitted):
         weights = np.asarray(point)[:-1]
         expected = [
             plain_value(prepared, j, weights, point, own == 0.0, restart=restart)
-            for own in groups.episode
+            for own in left_out(groups)
         ]
         np.testing.assert_allclose(found, expected, rtol=1e-6)
 
@@ -136,10 +144,12 @@ def test_each_value_is_that_of_a_log_without_the_group(fitted):
 def test_groups_share_out_every_transition_once(fitted):
     cells = fitted[0].inputs.cells
     groups = deal_groups(cells, GROUPS)
-    np.testing.assert_array_equal(groups.episode.sum(axis=0), 1.0)
+    episodes = left_out(groups)
+    np.testing.assert_array_equal(episodes.sum(axis=0), 1.0)
+    assert groups.started.sum() == EPISODES
     counted = groups.cell[groups.counted > 0.0]
     np.testing.assert_array_equal(np.sort(counted), np.flatnonzero(cells.count))
-    for own, cell, here in zip(groups.episode, groups.cell, groups.counted, strict=True):
+    for own, cell, here in zip(episodes, groups.cell, groups.counted, strict=True):
         assert own[cells.episode[cell[here > 0.0]]].all()
     sizes = [cells.count[cell[here > 0]].sum() for cell, here in zip(*groups[:2], strict=True)]
     assert max(sizes) - min(sizes) <= 12
