@@ -3,7 +3,8 @@
     python -m benchmarks vectors --worlds pendulum,reacher_05 --logs 10 -o rows.csv
 
 A file that exists is gone on with: logs that it has are not fitted again. Several processes may
-write to one file if their seeds differ (--first-seed). --summary sums up files and fits nothing.
+write to one file if their seeds differ (--first-seed). --summary sums up files and fits nothing;
+--compare default=ROWS.csv other=ROWS.csv puts methods side by side into results/vectors.md.
 """
 
 import argparse
@@ -29,6 +30,7 @@ def main(words: Sequence[str]) -> None:
     parser.add_argument("-o", "--output", type=Path, help="CSV file of the rows")
     parser.add_argument("--fit", default=DEFAULT_FIT, help="MODULE:FUNCTION that makes a belief")
     parser.add_argument("--summary", type=Path, nargs="+", metavar="FILE", help="files to sum up")
+    parser.add_argument("--compare", nargs="+", metavar="NAME=FILE", help="methods to compare")
     parser.add_argument("--truths", action="store_true", help="find the true values anew")
     given = parser.parse_args(words)
     worlds = given.worlds.split(",")
@@ -40,8 +42,19 @@ def main(words: Sequence[str]) -> None:
 
         write_truths(worlds)
         return
+    if given.compare is not None:
+        from benchmarks.vectors.comparison import write_comparison
+
+        parts = [word.partition("=") for word in given.compare]
+        if not all(name and path for name, _, path in parts):
+            parser.error(f"--compare: expected NAME=FILE, found {' '.join(given.compare)}.")
+        print(write_comparison({name: Path(path) for name, _, path in parts}))
+        return
     if given.summary is None and given.output is None:
-        parser.error("expected a file of rows (-o), files to sum up (--summary), or --truths.")
+        parser.error(
+            "expected a file of rows (-o), files to sum up (--summary) or to compare (--compare), "
+            "or --truths."
+        )
     from benchmarks.vectors.score import read_rows, score_worlds
     from benchmarks.vectors.summary import as_text
 

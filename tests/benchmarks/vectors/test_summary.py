@@ -4,7 +4,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from benchmarks.vectors.score import Row
+from benchmarks.vectors.comparison import compare
+from benchmarks.vectors.score import Row, append
 from benchmarks.vectors.summary import ALL, as_text, summarize
 
 
@@ -77,3 +78,26 @@ def test_warnings_are_counted():
     text = as_text(ROWS)
     assert "| w | a | thin | 1 |" in text
     assert "| w | b | odd | 1 |" in text
+
+
+def test_methods_side_by_side_by_hand(tmp_path):
+    rows = [Row(**row) for row in ROWS.to_dicts()]
+    # Half as wide for a and twice as wide for b, on two of a's logs and b's.
+    other = [
+        row._replace(sd=row.sd * (0.5 if row.candidate == "a" else 2.0))
+        for row in rows
+        if row.seed != 1
+    ]
+    files = {name: tmp_path / f"{name}.csv" for name in ("one", "two")}
+    append(rows, files["one"])
+    append(other, files["two"])
+    first, second = compare(files).to_dicts()
+    assert [(row["world"], row["method"], row["logs"]) for row in (first, second)] == [
+        ("w", "one", 5),
+        ("w", "two", 4),
+    ]
+    assert first["width"] == pytest.approx(1.0)
+    assert second["width"] == pytest.approx(np.sqrt(0.5 * 2.0))
+    assert first["abstained"] == pytest.approx(2 / 5)
+    # a is off by 0, 2, 4 and 16 sds, b by half of one: one of two is abstained from.
+    assert (first["off_3_sd"], first["abstained_of_them"]) == pytest.approx((2 / 5, 1 / 2))
