@@ -278,7 +278,7 @@ def linear(link: str | Link = IDENTITY, *, directions: int | None = None) -> Lin
     directions
         How many directions of the features the ratio may use, the coarsest first; the constraint
         tests them all. With fewer directions than tests P(ell <= epsilon) tells whether the
-        features can express the ratio. By default all. With one-hot features it changes nothing.
+        features can express the ratio. By default all. For features other than one-hot.
 
     Raises
     ------

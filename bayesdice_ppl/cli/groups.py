@@ -191,7 +191,8 @@ class ModelOptions:
     Attributes
     ----------
     inference
-        auto (default: the closed form where there is one, else svi), svi, exact (the closed form),
+        auto (default: the closed form where there is one, else laplace on vectors, else svi), svi,
+        exact (the closed form),
         laplace (the closed form around the mode) or nuts.
     penalty
         mahalanobis (default, calibrated), squared (the paper's), power(p) or huber(c).

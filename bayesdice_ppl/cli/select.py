@@ -52,6 +52,7 @@ def select(
     Methods without a belief write ranking.json, estimates.csv and estimates.png.
     """
     from bayesdice_ppl.fitting import flat_settings
+    from bayesdice_ppl.fitting.defaults import AUTO
     from bayesdice_ppl.selection.rules import check_choice
 
     other = method.choose(context, draws)
@@ -79,7 +80,7 @@ def select(
         make_belief = partial(draw_belief, other, logs, policies, seed, **given(question))
     else:
         settings = model.settings(question, draws)
-        flat_settings(**settings)
+        flat_settings(**{name: each for name, each in settings.items() if each != AUTO})
         make_belief = partial(fit_belief, logs, policies, seed, **settings)
     selection = write_selection(
         logs,

@@ -298,6 +298,8 @@ def _against_exact(
 
     if read_statistic(view.belief) != "mean":
         return check(None, "only the mean can be compared. Fit again with inference='exact'.")
+    if view.settings.get("link", "identity") is None:
+        return check(None, "not made: only linear models are fitted again. Compare with NUTS.")
     if not _can_refit(view):
         return check(
             None, "the belief keeps its features only as text. Fit again with inference='exact'."

@@ -2,7 +2,8 @@
 
 Labels get one weight for each logged pair. Vectors get the action ratio, where the logging policy
 is known or can be cloned, times the exponential of smooth features; a bandit's needs no
-exponential. The engine is the closed form wherever there is one, and SVI elsewhere.
+exponential. The engine is the closed form wherever there is one; elsewhere on vectors the closed
+form around the mode, and else SVI.
 """
 
 from __future__ import annotations
@@ -61,8 +62,10 @@ def state_features(logs: Logs) -> FeatureChoice:
     Where one action changes little, features of state and action learn the state's value in place
     of the action's. The action ratio needs neither.
     """
-    number = _even(logs.n_transitions // ROWS_PER_STATE_FEATURE, MOST_STATE_FEATURES)
-    many = number == MOST_STATE_FEATURES
+    rows = logs.n_transitions
+    many = rows // ROWS_PER_STATE_FEATURE >= MOST_STATE_FEATURES
+    most = min(rows // ROWS_PER_STATE_FEATURE, MOST_NUMBERS // rows)
+    number = _even(most, MOST_STATE_FEATURES)
     times_median = TIMES_MEDIAN_MANY if many else TIMES_MEDIAN
     return feature_maps.fourier(number, times_median=times_median, of="state")
 
@@ -83,7 +86,8 @@ def with_defaults(logs: Logs, gamma: float, given: Mapping[str, Any]) -> dict[st
     Returns
     -------
     dict
-        The same, with `behavior`, `features`, `model` and `inference` where the log has vectors.
+        The same, with `features` and `inference`, and where the log has vectors `behavior` and
+        `model`.
     """
     chosen = {name: value for name, value in given.items() if value is not None}
     if chosen.get("inference") == AUTO:
@@ -97,6 +101,8 @@ def with_defaults(logs: Logs, gamma: float, given: Mapping[str, Any]) -> dict[st
         chosen.setdefault("inference", default_engine(constraint, model))
         return chosen
     calibrated = constraint.calibrated
+    # The mode of a ratio that is not linear moves with these.
+    moves = constraint.searched or constraint.normalization is not None
     if "behavior" not in chosen:
         chosen["behavior"] = _behavior(logs, chosen) if calibrated else "none"
     known = chosen["behavior"] != "none"
@@ -106,15 +112,16 @@ def with_defaults(logs: Logs, gamma: float, given: Mapping[str, Any]) -> dict[st
     asked = chosen.get("inference")
     if "model" not in chosen and calibrated and known:
         # These have a closed form for a linear ratio alone.
-        straight = asked is not None and engine_choice(asked) == Exact()
-        straight = straight or constraint.searched or constraint.normalization is not None
+        straight = asked is not None and isinstance(engine_choice(asked), Exact)
+        straight = straight or moves
         # Without a future the action ratio is all of the ratio but for noise. A function around
         # it that may be negative covered as well as a positive one, in a tenth of the time.
         straight = straight or gamma == 0.0
         chosen["model"] = linear("identity" if straight else "exp")
     if asked is None:
-        mode = calibrated and constraint.closed_form_missing() is None and constraint.inner is None
         model = model_choice(chosen.get("model", linear()))
+        mode = calibrated and constraint.closed_form_missing() is None and constraint.inner is None
+        mode = mode and not model.linear and not moves
         chosen["inference"] = Laplace() if mode else default_engine(constraint, model)
     return chosen
 

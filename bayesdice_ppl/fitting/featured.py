@@ -126,7 +126,9 @@ def featured_inputs(
     cells = cells._replace(
         pair_features=at_pair,
         basis=basis,
-        coordinates=standard_numbers(points, visits, settings.features.sees),
+        coordinates=standard_numbers(points, visits, settings.features.sees)
+        if settings.sees_points
+        else None,
     )
     used = np.zeros(len(states), dtype=bool)
     used[cells.initial_state] = True
@@ -200,13 +202,12 @@ def _pad(cells: Cells, candidates: Candidates) -> tuple[Cells, Candidates]:
     assert at_state is not None
     assert at_pair is not None
     assert basis is not None
-    assert seen is not None
     return cells._replace(
         pair_state=np.pad(cells.pair_state, (0, pairs)),
         pair_action=np.pad(cells.pair_action, (0, pairs)),
         pair_features=np.pad(at_pair, ((0, pairs), (0, 0))),
         basis=np.pad(basis, ((0, pairs), (0, 0))),
-        coordinates=np.pad(seen, ((0, pairs), (0, 0))),
+        coordinates=None if seen is None else np.pad(seen, ((0, pairs), (0, 0))),
     ), candidates._replace(
         kept=np.pad(candidates.kept, ((0, 0), (0, states)), constant_values=1.0),
         at_state=np.pad(at_state, ((0, 0), (0, states), (0, 0))),

@@ -91,13 +91,14 @@ def fit(
     model
         The model of the ratio: ``"linear"``, one made by `bayesdice_ppl.models`, or one of your own
         (see `bayesdice_ppl.models.RatioModel`). ``linear(link="exp")``, whose ratio is positive, is
-        the default for vectors where the logging policy is known, ``linear()`` elsewhere.
+        the default for vectors where the logging policy is known and gamma is above 0, ``linear()``
+        elsewhere. ``neural()`` is a small network.
     inference
-        ``"auto"`` (default): the closed form where there is one, SVI elsewhere;
-        ``belief.attrs["engine"]`` says which. ``"svi"``: SVI on the NumPyro program;
-        ``"exact"``: its closed form; ``"laplace"``: the closed form around the mode, for vectors;
-        ``"nuts"``: draws from the same program in several chains, which is slow and checks the
-        others. Or an engine with its settings, from `bayesdice_ppl.inference`:
+        ``"auto"`` (default): the closed form where there is one; elsewhere on vectors the closed
+        form around the mode, and else SVI. ``belief.attrs["engine"]`` says which. ``"svi"``: SVI on
+        the NumPyro program; ``"exact"``: its closed form; ``"laplace"``: the closed form around the
+        mode; ``"nuts"``: draws from the same program in several chains, which is slow and checks
+        the others. Or an engine with its settings, from `bayesdice_ppl.inference`:
         ``Svi(windows=8)``, ``Nuts(chains=8)``.
     statistic
         What a value is: a statistic of the one-step reward from `bayesdice_ppl.statistics`, such as
@@ -232,7 +233,8 @@ def settings_for(logs: Logs, **flat: Any) -> FitSettings:
     late = ("behavior", "inference")
     asked = flat_settings(**{name: each for name, each in flat.items() if name not in late})
     model = None if flat.get("link") is None else asked.model
-    chosen = {**flat, "model": flat.get("model", model), "constraint": asked.constraint}
+    own = flat.get("model") if model is None else model
+    chosen = {**flat, "model": own, "constraint": asked.constraint}
     given = with_defaults(logs, asked.gamma, chosen)
     if model is not None:
         del given["model"]

@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import PRNGKeyArray
 
 from bayesdice_ppl.errors import LogsError, SettingsError
-from bayesdice_ppl.fitting.defaults import with_defaults
+from bayesdice_ppl.fitting.defaults import AUTO, with_defaults
 from bayesdice_ppl.fitting.featured import featured_inputs
 from bayesdice_ppl.fitting.inputs import Inputs, Prepared
 from bayesdice_ppl.fitting.settings import FitSettings, is_setting, refuse_moved, with_preset
@@ -203,7 +203,10 @@ def prepare(
     """
     refuse_moved("prepare", {name: given[name] for name in given if not is_setting(name)})
     # A program to run inference on is the ratio itself, not its tangent.
-    asked = {"inference": "svi", **given}
+    given = {name: value for name, value in given.items() if value is not None}
+    if given.get("inference", AUTO) == AUTO:
+        given["inference"] = "svi"
+    asked = given
     chosen = with_defaults(logs, gamma, with_preset(asked.pop("preset", None), asked))
     settings = FitSettings(gamma, **chosen)
     if not settings.plain:

@@ -201,6 +201,12 @@ class FitSettings:
                 f"small_sample=True: expected one-hot features, found {self.features}. Leave "
                 "small_sample out."
             )
+        directions = self.model.directions if isinstance(self.model, LinearModel) else None
+        if self.tabular and directions is not None:
+            raise SettingsError(
+                f"model: expected no directions with one-hot features, found {self.model}. They "
+                "have a weight for each pair. Leave directions out."
+            )
         if self.constraint.inner == "guide" and not self.form.affine_multipliers:
             raise SettingsError(
                 "inner='guide': expected a quadratic penalty, Markov's surrogate and a linear "
@@ -217,6 +223,11 @@ class FitSettings:
     def tabular(self) -> bool:
         """Whether features are one-hot over the logged pairs."""
         return self.features == one_hot()
+
+    @property
+    def sees_points(self) -> bool:
+        """Whether the model may look at the points themselves; a linear one takes the features."""
+        return not isinstance(self.model, LinearModel)
 
     @property
     def behavior_known(self) -> bool:
@@ -393,6 +404,11 @@ def flat_settings(*, gamma: float, preset: str | None = None, **given: Any) -> F
         read = {"penalty": penalty_choice(chosen["penalty"])} if "penalty" in chosen else {}
         _refuse_contradiction(preset, {**chosen, **read})
     if "link" in chosen:
+        if "model" in chosen:
+            raise SettingsError(
+                f"link: expected no model beside it, found the model {chosen['model']}. Write "
+                "model=bd.models.linear(link), or leave link out."
+            )
         chosen["model"] = linear(chosen.pop("link"))
     known = {each.name for each in fields(FitSettings)} | {"link"}
     for group, (kind, names) in _GROUPS.items():

@@ -245,7 +245,8 @@ def unconverged(names: tuple[str, ...], drift: np.ndarray) -> list[SupportWarnin
         SupportWarning(
             name,
             f"SVI has not converged: in the last window its mean moved by {mean:.2g} sd, and its "
-            f"sd by {sd:.0%}. Raise windows in Svi(...), or use inference='exact'.",
+            f"sd by {sd:.0%}. Raise windows in Svi(...), or use inference='exact', or "
+            "'laplace' where the ratio is not linear.",
             True,
         )
         for name, (mean, sd) in zip(names, drift, strict=True)

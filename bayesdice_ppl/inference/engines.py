@@ -29,7 +29,12 @@ def engine_choice(given: Engine | str) -> Engine:
         There is no such engine.
     """
     if isinstance(given, str):
-        return ENGINES[checks.one_of("inference", given, ENGINES)]()
+        if given not in ENGINES:
+            raise SettingsError(
+                f"inference: expected one of {checks.listed(ENGINES)}, or 'auto' in fit and on the "
+                f"command line, found {given!r}."
+            )
+        return ENGINES[given]()
     if not isinstance(given, Engine):
         raise SettingsError(
             f"inference: expected one of {checks.listed(ENGINES)} or an engine such as "

@@ -48,8 +48,8 @@ class Cells(NamedTuple):
         weight for each pair.
     coordinates
         What the features look at, as numbers of each pair, shape (P, q): vectors less their mean
-        over their sd, labels as indicators. For models that make features of their own; None with
-        one-hot features.
+        over their sd, labels as indicators. For models that make features of their own; None for
+        linear ones and with one-hot features.
     """
 
     pair: Int[Any, " C"]

@@ -21,7 +21,8 @@ NOTES = (
     "`abstained` is the share of pairs that it abstains from, `off_3_sd` the share of all pairs "
     "that are off by more than 3 believed sds, `abstained_of_them` the share of these that it "
     "abstains from. `bias_sd` is in believed sds. `width` is its believed sd over that of the "
-    "first method on the same logs, a geometric mean over the candidates' medians. `seconds` is "
+    "first method where it does not abstain, a geometric mean over the candidates' medians. "
+    "`seconds` is "
     "the median time of all candidates on one log, on two cores that ran other work too.",
     "Rows of logs and candidates are made by "
     "`python -m benchmarks vectors --first-seed 400 -o FILE`, with "
@@ -63,11 +64,14 @@ def _row(own: pl.DataFrame, unit: pl.DataFrame) -> dict[str, Any]:
     }
 
 
-def _width(own: pl.DataFrame, unit: pl.DataFrame) -> float:
-    """Its sds over those of the unit, on the logs that both have."""
+def _width(own: pl.DataFrame, unit: pl.DataFrame) -> float | None:
+    """Its sds over those of the unit where it does not abstain, on the logs that both have."""
     keys = ["world", "seed", "candidate"]
-    both = own.select(*keys, "sd").join(unit.select(*keys, unit_sd="sd"), on=keys)
+    kept = own.filter(~pl.col("abstained"))
+    both = kept.select(*keys, "sd").join(unit.select(*keys, unit_sd="sd"), on=keys)
     medians = both.group_by("candidate").agg(pl.col("sd", "unit_sd").median())
+    if not medians.height:
+        return None
     ratio = medians["sd"].to_numpy() / medians["unit_sd"].to_numpy()
     return float(np.exp(np.mean(np.log(ratio))))
 

@@ -3,7 +3,7 @@
     python -m benchmarks vectors --fit benchmarks.vectors.peers:per_step_is -o rows.csv
 
 A method that gives an interval becomes a normal belief with that interval, which is how it would be
-read. A method that answers for no candidate of a log ends the run with its own error.
+read. Where a method refuses a log, it abstains from all candidates.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,9 @@ import numpy as np
 from scipy.stats import norm
 
 import bayesdice_ppl as bd
+from bayesdice_ppl.belief import SupportWarning
 from bayesdice_ppl.belief.make import make_belief
+from bayesdice_ppl.errors import LogsError
 from bayesdice_ppl.logs import Logs
 from benchmarks.vectors.worlds import VectorWorld
 
@@ -27,15 +29,21 @@ QUANTILES = norm.ppf((np.arange(2000) + 0.5) / 2000)
 def _asked(
     method: str, world: VectorWorld, log: Logs, policies: Mapping[str, Any], seed: int, **given: Any
 ) -> Any:
-    found = bd.baselines.estimate_all(
-        bd.baselines.make(method, **given),
-        log,
-        policies,
-        gamma=world.gamma,
-        on_termination=world.on_termination,
-        level=LEVEL,
-        rng_key=jax.random.key(seed),
-    )
+    try:
+        found = bd.baselines.estimate_all(
+            bd.baselines.make(method, **given),
+            log,
+            policies,
+            gamma=world.gamma,
+            on_termination=world.on_termination,
+            level=LEVEL,
+            rng_key=jax.random.key(seed),
+        )
+    except LogsError as refusal:
+        names = list(policies)
+        nothing = log.reward.mean() + QUANTILES[:, None] * np.full(len(names), log.reward.std())
+        refused = [SupportWarning(name, str(refusal), abstain=True) for name in names]
+        return make_belief(nothing, names, support_warnings=refused)
     if found.has_draws:
         return found.belief()
     lower, upper = (found.table[end].to_numpy() for end in ("lower", "upper"))

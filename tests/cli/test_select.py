@@ -59,8 +59,9 @@ def changed(frame, column, row, value):
 def test_good_input_leaves_its_three_files_and_exits_0(place, run):
     big = pl.concat([GOOD_LOGS.with_columns(pl.col("episode_id") + 4 * i) for i in range(40)])
     big.write_csv(place / "logs.csv")
-    code, out = run(*select_arguments(place), "--seed", "3")
+    code, out = run(*select_arguments(place), "--seed", "3", "--inference", "auto")
     assert code == 0, out.err
+    assert "Inference: exact (the posterior has a closed form)." in out.out.replace("\n", " ")
     assert sorted(p.name for p in (place / "out").iterdir()) == [
         "belief.nc",
         "forest.png",

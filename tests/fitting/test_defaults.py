@@ -40,12 +40,14 @@ def known_log(plain_log):
     ("gamma", "given", "expected"),
     [
         (GAMMA, {}, ("logged", "linear(link=exp)", "laplace", "of='state'")),
-        (0.0, {}, ("logged", "linear", "laplace", "of='both'")),
+        (GAMMA, {"inference": "laplace"}, ("logged", "linear(link=exp)", "laplace", "of='state'")),
+        (GAMMA, {"inference": "auto"}, ("logged", "linear(link=exp)", "laplace", "of='state'")),
+        (0.0, {}, ("logged", "linear", "exact", "of='both'")),
         (GAMMA, {"inference": "exact"}, ("logged", "linear", "exact", "of='state'")),
-        (GAMMA, {"behavior": "none"}, ("none", "linear", "laplace", "of='both'")),
+        (GAMMA, {"behavior": "none"}, ("none", "linear", "exact", "of='both'")),
         (GAMMA, {"preset": "paper"}, ("none", "linear", "exact", "of='both'")),
         (GAMMA, {"link": "softplus"}, ("logged", "linear(link=softplus)", "laplace", "'state'")),
-        (GAMMA, {"lam": "search"}, ("logged", "linear", "laplace", "of='state'")),
+        (GAMMA, {"lam": "search"}, ("logged", "linear", "exact", "of='state'")),
         (GAMMA, {"surrogate": "cvar(0.5)"}, ("logged", "linear(link=exp)", "svi", "'state'")),
     ],
 )
@@ -92,6 +94,21 @@ def test_labels_keep_theirs(plain):
 )
 def test_the_closed_form_is_the_default_engine_where_there_is_one(plain, given, expected):
     assert settings_for(plain.log(3), gamma=0.9, **given).engine_words == expected
+
+
+@pytest.mark.parametrize("asked", [{}, {"inference": "auto"}, {"inference": None}])
+def test_what_is_prepared_is_the_program_and_not_its_tangent(known_log, asked):
+    found = bd.prepare(known_log, POLICIES, gamma=GAMMA, rng_key=jax.random.key(0), **asked)
+    assert found.inputs.settings.inference.name == "svi"
+    assert not found.problem.tangent
+    assert found.problem.of(0)[2].factor.shape[0] > 1
+
+
+def test_a_link_beside_a_model_is_refused(plain):
+    with pytest.raises(SettingsError, match="link: expected no model beside it"):
+        settings_for(plain.log(3), gamma=0.9, link="softplus", model="neural")
+    with pytest.raises(SettingsError, match="no directions with one-hot features"):
+        settings_for(plain.log(3), gamma=0.9, model=bd.models.linear(directions=3))
 
 
 def test_the_default_engine_of_fit_is_the_closed_form(plain):

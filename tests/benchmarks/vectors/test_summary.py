@@ -82,7 +82,7 @@ def test_warnings_are_counted():
 
 def test_methods_side_by_side_by_hand(tmp_path):
     rows = [Row(**row) for row in ROWS.to_dicts()]
-    # Half as wide for a and twice as wide for b, on two of a's logs and b's.
+    # Half as wide for a and twice as wide for b, on three of a's logs and b's.
     other = [
         row._replace(sd=row.sd * (0.5 if row.candidate == "a" else 2.0))
         for row in rows
@@ -97,7 +97,7 @@ def test_methods_side_by_side_by_hand(tmp_path):
         ("w", "two", 4),
     ]
     assert first["width"] == pytest.approx(1.0)
-    assert second["width"] == pytest.approx(np.sqrt(0.5 * 2.0))
+    assert second["width"] == pytest.approx(0.5)  # b is abstained from
     assert first["abstained"] == pytest.approx(2 / 5)
     # a is off by 0, 2, 4 and 16 sds, b by half of one: one of two is abstained from.
     assert (first["off_3_sd"], first["abstained_of_them"]) == pytest.approx((2 / 5, 1 / 2))
