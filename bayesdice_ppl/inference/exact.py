@@ -7,8 +7,9 @@ other engine. The model of the ratio works it out.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple, cast, final
+from typing import cast, final
 
 import jax
 from jaxtyping import Array, PRNGKeyArray
@@ -21,7 +22,8 @@ from bayesdice_ppl.models import GaussianPosterior, LinearGaussianRatio, RatioMo
 
 
 @final
-class Exact(NamedTuple):
+@dataclass(frozen=True)
+class Exact:
     """The closed form as an engine, without settings."""
 
     @property

@@ -6,7 +6,8 @@ take minutes. What it cannot see is how the posterior bends away from its mode; 
 
 from __future__ import annotations
 
-from typing import NamedTuple, final
+from dataclasses import dataclass
+from typing import final
 
 from jaxtyping import PRNGKeyArray
 
@@ -17,7 +18,8 @@ from bayesdice_ppl.inference.problem import FitForm, Problem
 
 
 @final
-class Laplace(NamedTuple):
+@dataclass(frozen=True)
+class Laplace:
     """Laplace's approximation as an engine, without settings."""
 
     @property

@@ -104,6 +104,11 @@ def test_what_is_prepared_is_the_program_and_not_its_tangent(known_log, asked):
     assert found.problem.of(0)[2].factor.shape[0] > 1
 
 
+def test_engines_are_told_apart():
+    engines = [make() for make in bd.inference.ENGINES.values()]
+    assert len(set(engines)) == len(engines)
+
+
 def test_a_link_beside_a_model_is_refused(plain):
     with pytest.raises(SettingsError, match="link: expected no model beside it"):
         settings_for(plain.log(3), gamma=0.9, link="softplus", model="neural")
