@@ -192,8 +192,7 @@ class ModelOptions:
     ----------
     inference
         auto (default: the closed form where there is one, else laplace on vectors, else svi), svi,
-        exact (the closed form),
-        laplace (the closed form around the mode) or nuts.
+        exact (the closed form), laplace (the closed form around the mode) or nuts.
     penalty
         mahalanobis (default, calibrated), squared (the paper's), power(p) or huber(c).
     surrogate

@@ -80,7 +80,8 @@ def select(
         make_belief = partial(draw_belief, other, logs, policies, seed, **given(question))
     else:
         settings = model.settings(question, draws)
-        flat_settings(**{name: each for name, each in settings.items() if each != AUTO})
+        early = {**settings, "inference": None} if model.inference == AUTO else settings
+        flat_settings(**early)
         make_belief = partial(fit_belief, logs, policies, seed, **settings)
     selection = write_selection(
         logs,

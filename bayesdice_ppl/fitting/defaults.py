@@ -115,7 +115,7 @@ def with_defaults(logs: Logs, gamma: float, given: Mapping[str, Any]) -> dict[st
         straight = asked is not None and isinstance(engine_choice(asked), Exact)
         straight = straight or moves
         # Without a future the action ratio is all of the ratio but for noise. A function around
-        # it that may be negative covered as well as a positive one, in a tenth of the time.
+        # it that may be negative covered as well as a positive one, in half the time or less.
         straight = straight or gamma == 0.0
         chosen["model"] = linear("identity" if straight else "exp")
     if asked is None:

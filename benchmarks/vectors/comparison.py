@@ -22,8 +22,8 @@ NOTES = (
     "that are off by more than 3 believed sds, `abstained_of_them` the share of these that it "
     "abstains from. `bias_sd` is in believed sds. `width` is its believed sd over that of the "
     "first method where it does not abstain, a geometric mean over the candidates' medians. "
-    "`seconds` is "
-    "the median time of all candidates on one log, on two cores that ran other work too.",
+    "`seconds` is the median time of all candidates on one log, on two cores that ran other work "
+    "too.",
     "Rows of logs and candidates are made by "
     "`python -m benchmarks vectors --first-seed 400 -o FILE`, with "
     "`--fit benchmarks.vectors.peers:NAME` for other methods.",
