@@ -194,6 +194,7 @@ def test_lists_of_statistics_are_checked(bandit_log):
             fit(bandit_log, wrong)
 
 
+@pytest.mark.slow
 def test_what_is_absorbed_earns_nothing_for_ever():
     # One state, one action: reward 1 and the end with probability a half, discounted by 0.5.
     rng = np.random.default_rng(0)

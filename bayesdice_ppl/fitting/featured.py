@@ -111,7 +111,7 @@ def featured_inputs(
     cells, cell_of_row = count_cells(
         logs, pairs, rows.mask, gamma, by_episode=settings.form.by_episode
     )
-    cells = pad_cells(cells)
+    cells = pad_cells(cells, by_episode=settings.form.by_episode)
     states = logs.state_labels if logs.vector_states else np.arange(len(logs.state_labels))
     by_code = logs.action_labels if action_labels is None else np.arange(len(action_labels))
     points = Points(states[pairs.state], by_code[pairs.action])

@@ -132,7 +132,7 @@ def _tabular_inputs(
     cells, cell_of_row = count_cells(
         logs, pairs, rows.mask, gamma, by_episode=settings.form.by_episode
     )
-    cells = pad_cells(cells)
+    cells = pad_cells(cells, by_episode=settings.form.by_episode)
     if settings.include_logged:
         aligned = with_logged_policy(aligned, logs, rows.mask)
 

@@ -6,6 +6,7 @@ draws, so that errors on the same logs move together.
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -26,6 +27,9 @@ from bayesdice_ppl.inference.problem import QUICK, FitForm, Problem
 from bayesdice_ppl.models import GaussianPosterior, Ratio, less_value
 from bayesdice_ppl.models.gaussian import WIDE
 from bayesdice_ppl.moments import VALUE_ROW, Candidates
+
+_MANY_NUMBERS = 2**20
+"""More normal numbers than these are drawn as they are asked for, to save memory."""
 
 
 class Drawing(NamedTuple):
@@ -89,7 +93,7 @@ def draw(
         if solution.sampled is None:
             one = (drawing.draws, factor.shape[2])
             shape = one if drawing.joint else (n_policies, *one)
-            normal = np.asarray(_normal(key_draws, shape, factor.dtype))
+            normal = _normal(key_draws, shape, factor.dtype)
             score = _scores(normal, factor[:, -1])
             latent = None
         else:
@@ -151,11 +155,21 @@ _influence_covariance = jax.jit(
 )
 
 
-@partial(jax.jit, static_argnames=("shape", "dtype"), compiler_options=QUICK)
 def _normal(
     rng_key: PRNGKeyArray, shape: tuple[int, ...], dtype: np.dtype[Any]
-) -> Float[Array, "..."]:
-    return jax.random.normal(rng_key, shape, dtype)
+) -> Float[np.ndarray, "..."]:
+    """Standard normal numbers, compiled for one size in each power of two."""
+    size = math.prod(shape)
+    # JAX makes each number from the key and its place alone, so that more of them start alike.
+    enough = size if size > _MANY_NUMBERS else 1 << (size - 1).bit_length()
+    return np.asarray(_normal_numbers(rng_key, enough, dtype))[:size].reshape(shape)
+
+
+@partial(jax.jit, static_argnames=("size", "dtype"), compiler_options=QUICK)
+def _normal_numbers(
+    rng_key: PRNGKeyArray, size: int, dtype: np.dtype[Any]
+) -> Float[Array, " size"]:
+    return jax.random.normal(rng_key, (size,), dtype)
 
 
 @partial(jax.jit, compiler_options=QUICK)

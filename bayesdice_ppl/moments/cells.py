@@ -16,6 +16,9 @@ from jaxtyping import Array, Bool, Float, Int
 from bayesdice_ppl.logs import Logs
 from bayesdice_ppl.moments.pairs import LoggedPairs
 
+FEWEST_CELLS, FEWEST_STARTS = 64, 8
+"""Fewer cells, or distinct start states, than these are padded to as many."""
+
 
 class Cells(NamedTuple):
     """The log without any policy: transitions counted by pair, successor and termination.
@@ -138,18 +141,25 @@ def round_size(size: int) -> int:
     return size + -size % step
 
 
-def pad_cells(cells: Cells) -> Cells:
-    """Add empty cells, so that logs of one world have few different shapes.
+def pad_cells(cells: Cells, *, by_episode: bool = False) -> Cells:
+    """Add empty cells and starts, so that logs of one world have few different shapes.
 
     Compiled functions then serve the next log too. An empty cell has a count of 0 and terminates,
-    so that it has no successor.
-    """
-    n_cells = len(cells.count)
-    extra = round_size(n_cells) - n_cells
-    if not extra:
-        return cells
+    so that it has no successor. An added start has a weight of 0, and is the first one again.
 
-    def padded(values: Any, fill: float) -> Any:
+    Parameters
+    ----------
+    cells
+        The log.
+    by_episode
+        Whether cells are kept apart by episode: each start is then an episode's own, and none is
+        added.
+    """
+    n_cells, n_starts = len(cells.count), len(cells.initial_state)
+    more_cells = round_size(max(n_cells, FEWEST_CELLS)) - n_cells
+    more_starts = 0 if by_episode else round_size(max(n_starts, FEWEST_STARTS)) - n_starts
+
+    def padded(values: Any, fill: float, extra: int = more_cells) -> Any:
         return np.append(values, np.full(extra, fill, dtype=values.dtype))
 
     return cells._replace(
@@ -160,6 +170,8 @@ def pad_cells(cells: Cells) -> Cells:
         reward_sum=padded(cells.reward_sum, 0.0),
         reward_square_sum=padded(cells.reward_square_sum, 0.0),
         episode=padded(cells.episode, 0),
+        initial_state=padded(cells.initial_state, cells.initial_state[0], more_starts),
+        initial_weight=padded(cells.initial_weight, 0.0, more_starts),
     )
 
 

@@ -56,6 +56,7 @@ def test_the_recorded_seed_is_the_key(belief, key):
     assert jax.random.wrap_key_data(words) == key
 
 
+@pytest.mark.slow
 def test_constraint_probability_is_the_share_of_draws_within_epsilon_where_q_is_no_gaussian(
     plain, key
 ):

@@ -66,6 +66,7 @@ def five_errors(n_trials):
     return 5.0 * np.sqrt(LEVELS * (1.0 - LEVELS) / n_trials)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("setting", [SCARCE_BANDIT, slow(SCARCE_LAKE)], ids=lambda s: s.name)
 def test_a_few_trials_are_covered_as_they_should_be(setting):
     n_trials = 200

@@ -120,6 +120,7 @@ def test_what_has_no_sparse_form_is_refused():
             believe_sparse(log, target, active, 20, form)
 
 
+@pytest.mark.slow
 def test_a_judgment_is_what_fit_computes():
     # So short a log that the candidate gets to states where it has nothing to go on.
     setting = setting_in(make_world("garnet"), 10, 8)
@@ -133,6 +134,7 @@ def test_a_judgment_is_what_fit_computes():
         np.testing.assert_allclose(getattr(found, field), expected, rtol=1e-6, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_value_of_the_renormalized_candidate():
     world = make_world("garnet")
     setting = setting_in(world, 10, 20)

@@ -286,7 +286,12 @@ def test_the_module_runs_as_a_command_and_bad_input_gives_no_traceback(tmp_path,
 
 @pytest.mark.parametrize(
     ("world", "gamma"),
-    [("bandit", "0"), slow("contextualbandit", "0"), ("garnet", "0.95"), slow("riverswim", "0.99")],
+    [
+        ("bandit", "0"),
+        slow("contextualbandit", "0"),
+        slow("garnet", "0.95"),
+        slow("riverswim", "0.99"),
+    ],
 )
 def test_simulated_files_of_every_small_world_can_be_selected_from(world, gamma, tmp_path, run):
     logs, candidates = tmp_path / "logs.parquet", tmp_path / "candidates.parquet"

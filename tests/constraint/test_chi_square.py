@@ -25,6 +25,7 @@ from bayesdice_ppl.constraint.chi_square import (
 from bayesdice_ppl.constraint.penalties import Huber, Mahalanobis, Squared
 from bayesdice_ppl.fitting import fit_flat
 from bayesdice_ppl.inference import split_key
+from tests.marks import slow
 
 MIXED = QuadraticLoss(np.array([2.0, 1.1, 0.6, 0.2, 0.05]), np.array([0.3, 0, -1, 2, 0.5]), 0.4)
 
@@ -327,7 +328,7 @@ def test_only_quadratic_penalties_have_a_whitening():
     np.testing.assert_array_equal(squared.whitening(), [[1.0, 0.0], [0.0, 0.0]])
 
 
-@pytest.mark.parametrize("penalty", ["mahalanobis", "squared"])
+@pytest.mark.parametrize("penalty", ["mahalanobis", slow("squared")])
 def test_a_fitted_beliefs_monte_carlo_numbers(plain, penalty):
     logs, policies = plain.log(41, rewards="continuous"), plain.policies(42, 3)
     options = {

@@ -45,6 +45,7 @@ def test_the_best_level_of_the_conditional_value_at_risk(x):
     assert surrogates.cvar().bound(x) == pytest.approx(brute_force_cvar(x), abs=1e-6)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(draws)
 def test_the_best_level_of_bernstein(x):

@@ -7,6 +7,7 @@ from bayesdice_ppl.experiments.coverage import LEVELS, coverage_of
 from bayesdice_ppl.experiments.interval_methods import IntervalMethod, all_central, interval_methods
 from bayesdice_ppl.experiments.methods import BAYESDICE, queries_of
 from bayesdice_ppl.experiments.trials import Cell, deal
+from tests.marks import slow
 
 
 def test_coverage_by_hand():
@@ -24,7 +25,7 @@ def test_central_intervals_are_quantiles():
     assert ends == pytest.approx(np.array([[0.25, 0.75], [0.05, 0.95]]), abs=1e-12)
 
 
-@pytest.mark.parametrize("marginal", [False, True])
+@pytest.mark.parametrize("marginal", [slow(False), True])
 def test_every_method_answers_on_a_bandit(marginal):
     trial = deal(Cell("bandit", 0.5, 40, 1, 1, (0.9,)), 0, 0)
     experiment = IntervalCoverage((trial.cell,), marginal)

@@ -73,6 +73,7 @@ def wait_for_ever(path):
         time.sleep(0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
 def test_processes_end_with_a_parent_that_is_killed(tmp_path):
     script = tmp_path / "script.py"

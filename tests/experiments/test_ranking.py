@@ -94,6 +94,7 @@ def test_methods_rank_by_the_rules_that_they_name(world):
     assert names[0] == BAYESDICE
 
 
+@pytest.mark.slow
 def test_the_first_method_ranks_as_select_does():
     # A world whose candidates are told apart, since the two draw from one belief in two ways.
     trial = deal(Cell("garnet", 0.5, 40, 50, 1), 0, 0)

@@ -51,6 +51,7 @@ def test_rewards_without_spread_leave_values_without_spread():
     assert np.abs(drawn - np.array(trial.places)).max() < 1e-6
 
 
+@pytest.mark.slow
 def test_draws_on_vectors_are_those_of_the_fit():
     world = bd.simulation.make_world("cartpole", candidates=(0.5, 0.9))
     logs = bd.simulate(world.env, world.behavior, 12, 20, rng_key=jax.random.key(0))
@@ -60,6 +61,7 @@ def test_draws_on_vectors_are_those_of_the_fit():
     assert np.array_equal(belief["posterior/value"].to_numpy()[0], drawn)
 
 
+@pytest.mark.slow
 def test_the_paper_s_form_draws_independently():
     trial = deal(Cell("frozenlake", 0.5, 10, 50, 1), 0, 0)
     settings = {"gamma": 0.99, "rng_key": trial.rng_key, "draws": 4_000}

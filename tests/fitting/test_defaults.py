@@ -160,6 +160,7 @@ def test_action_ratios_are_quotients_of_normal_densities_under_a_cap(known_log):
     assert found.report is None
 
 
+@pytest.mark.slow
 def test_propensities_that_are_off_by_a_half_are_told(known_log, plain_log):
     policies = {"calm": POLICIES["calm"]}
     given = {"gamma": GAMMA, "rng_key": jax.random.key(0), "draws": 50}
@@ -179,6 +180,7 @@ def test_a_mode_that_was_not_found_is_an_abstention():
     assert told.abstain
 
 
+@pytest.mark.slow
 def test_weight_above_the_cap_is_told(known_log):
     belief = bd.fit(
         known_log,

@@ -19,6 +19,7 @@ def fit_chain(logs, **given):
     return fit_flat(logs, POLICIES, gamma=GAMMA, rng_key=jax.random.key(1), **given)
 
 
+@pytest.mark.slow
 def test_beliefs_cover_the_values_of_a_linear_gaussian_world():
     # Action values are quadratic, and so are the features; 90 % intervals over 60 logs.
     inside = []

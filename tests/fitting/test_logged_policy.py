@@ -29,7 +29,7 @@ CASES = [
     {"gamma": 0.9},
     slow({"gamma": 0.9, "small_sample": False}),
     slow({"gamma": 0.9, "on_termination": "absorb"}),
-    {"gamma": 1.0},
+    slow({"gamma": 1.0}),
     slow({"gamma": 0.0, "cluster": "episode"}),
     slow({"gamma": 0.9, "cluster": "episode"}),
     {"gamma": 0.9, "cluster": "episode", "on_termination": "absorb"},
@@ -87,6 +87,7 @@ def test_it_is_the_state_chain_of_the_log(fitted, log, candidates, options):
     assert df == pytest.approx(expected_df, rel=1e-5)
 
 
+@pytest.mark.slow
 def test_taken_for_known_it_would_be_another_belief(fitted, log):
     """The frequencies as a candidate: the same value, without the noise of the actions."""
     frame = log.to_dataframe().with_columns(pl.col("reward") + 3.0 * pl.col("action"))
@@ -148,6 +149,7 @@ def test_its_correlation_with_the_behavior_is_that_of_the_influences_by_hand():
     np.testing.assert_allclose(constant(belief, "guide_sd"), sd, rtol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cluster", ["transition", slow("episode")])
 @pytest.mark.parametrize("gamma", [0.9, slow(1.0)])
 def test_the_joint_belief_is_that_of_one_model_of_all_policies(
@@ -189,6 +191,7 @@ def test_what_few_visits_hide_joins_to_a_covariance(plain, seed):
     assert np.linalg.eigvalsh(whole)[0] > -1e-12 * np.trace(whole)
 
 
+@pytest.mark.slow
 def test_coverage_over_repeated_logs_holds_and_would_not_for_known_frequencies(plain):
     """400 three-armed bandits of 60 rounds, whose arms differ more than rewards vary."""
     pay, pull = PAY[:1], PULL[:1]
@@ -212,6 +215,7 @@ def test_coverage_over_repeated_logs_holds_and_would_not_for_known_frequencies(p
         assert known < nominal - 4.0 * error
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gamma", [slow(0.0), 0.9])
 def test_svi_agrees_with_the_closed_form(log, candidates, gamma):
     exact, svi = (
@@ -235,6 +239,7 @@ def test_nuts_agrees_with_the_closed_form(log, candidates):
     assert np.all(np.abs(constant(nuts, "guide_sd") / sd - 1.0) < 5.0 / np.sqrt(2.0 * ess))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("statistic", [slow(bd.statistics.cvar(0.3)), bd.statistics.quantile(0.5)])
 def test_other_statistics_are_those_of_the_state_chain(log, candidates, statistic):
     options = {"gamma": 0.9, "statistic": statistic, "draws": 2000, **FLAT}
@@ -248,6 +253,7 @@ def test_other_statistics_are_those_of_the_state_chain(log, candidates, statisti
     assert found.std() == pytest.approx(sd, rel=5.0 * np.sqrt(1.0 / 2000))
 
 
+@pytest.mark.slow
 def test_several_statistics_are_in_one_belief_of_all_policies(log, candidates):
     belief = belief_of(log, candidates, gamma=0.9, statistic=["mean", bd.statistics.cvar(0.3)])
     assert belief["posterior"].policy.to_numpy().tolist() == ["p0", "p1", "logged"]
@@ -322,6 +328,7 @@ def test_it_may_be_independent_of_the_candidates(log, candidates, options):
     assert np.abs(correlation - np.eye(3)).max() < 5.0 / np.sqrt(2000)
 
 
+@pytest.mark.slow
 def test_the_prior_is_chosen_for_the_candidates_alone(log, candidates):
     choice = {"gamma": 0.9, "rng_key": KEY, "prior": [bd.Prior(1.0), bd.Prior(10.0)]}
     choice |= {"inference": "exact", "draws": 400}

@@ -77,6 +77,7 @@ class Sigmoid:
         return np.column_stack([1 - up, up])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gamma", [0.0, 0.6, 1.0])
 def test_the_papers_form_is_the_kernel_norm_of_the_residual(gamma):
     """Kernel matrices of state-action points, and no features: the appendix, residual as it is."""

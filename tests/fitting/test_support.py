@@ -222,6 +222,7 @@ def test_a_candidate_past_the_logged_actions_has_a_ratio_that_turns_negative(ter
         assert off > 5.0 * float(value.std())
 
 
+@pytest.mark.slow
 def test_a_positive_link_is_told_of_its_pilot():
     candidates = {"far": gaussian(0.2, 3.0, 0.3)}
     logs = chain_log(2, n_episodes=20, n_steps=10)

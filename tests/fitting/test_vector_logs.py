@@ -42,7 +42,11 @@ BOTH = table("state", "action", **OBS, **ACTIONS)
 @pytest.mark.parametrize(
     ("frame", "policy", "features"),
     [
-        (table("state", **OBS), Coin(), "product(fourier(2, times_median=1, of='state'), one_"),
+        slow(
+            table("state", **OBS),
+            Coin(),
+            "product(fourier(2, times_median=1, of='state'), one_",
+        ),
         (table("action", **ACTIONS), NORMAL, "product(fourier(2, times_median=1, of='action')"),
         (BOTH, NORMAL, "fourier(10, times_median=1, of='both')"),
     ],

@@ -141,7 +141,7 @@ SMALL_LOGS = {
 def test_what_few_visits_hide_equals_loops_and_the_pilots_term(plain, log, by_episode, own_rewards):
     logs = log(plain)
     cells, cell_of_row, pair_of_row = counted(logs, by_episode=by_episode)
-    pilots = made_up_pilots(cells, len(cells.initial_state), 1)
+    pilots = made_up_pilots(cells, len(cells.initial_state), 2)
     rewards = transformed(logs, cells, cell_of_row) if own_rewards else None
     by_row = np.stack([logs.reward] * N) if rewards is None else rewards.by_row
     with jax.enable_x64(True):
@@ -176,7 +176,8 @@ def test_where_the_rule_would_narrow_a_value_it_leaves_it_and_stretches_its_prod
     logs = plain.bandit([(0, -9.0), (0, 9.0)] + [(1, 0.0), (1, 0.1)] * 20)
     cells, cell_of_row, pair_of_row = counted(logs, gamma=0.0)
     empty = np.zeros((N, len(cells.pair)))
-    pilots = made_up_pilots(cells, 1, 1)._replace(error=empty)
+    n_starts = len(cells.initial_state)
+    pilots = made_up_pilots(cells, n_starts, 1)._replace(error=empty)
     table = np.array([[21.0, 0.0], [21.0, 0.0], [0.001, 1.0]])
     pilots = pilots._replace(by_pair=table, ratio=table[:, cells.pair], start_weight=np.zeros(N))
     with jax.enable_x64(True):

@@ -8,6 +8,7 @@ import bayesdice_ppl as bd
 from bayesdice_ppl.constraint import Normalization
 from bayesdice_ppl.fitting import fit_flat
 from bayesdice_ppl.simulation import make_world
+from tests.marks import slow
 
 KEY = jax.random.key(3)
 WORLD = make_world("garnet", alpha=0.3, candidates=(0.6, 0.9), n_states=4, n_actions=2)
@@ -26,8 +27,8 @@ def mass(belief):
     return belief["posterior/weights"].values[0] @ share
 
 
-@pytest.mark.parametrize("gamma", [0.9, 1.0])
-@pytest.mark.parametrize("penalty", ["mahalanobis", "squared"])
+@pytest.mark.parametrize("gamma", [0.9, slow(1.0)])
+@pytest.mark.parametrize("penalty", ["mahalanobis", slow("squared")])
 def test_the_closed_form_is_the_sum_of_two_quadratic_forms(plain, gamma, penalty):
     choices = {"penalty": penalty, "normalization": OWN, "inference": "exact"}
     if penalty == "mahalanobis":

@@ -95,6 +95,7 @@ def test_svi_is_within_five_percent_of_nuts(plain, form):
     assert np.all(np.abs(off) <= 0.1 * sd_of(judge))
 
 
+@pytest.mark.slow
 def test_a_softplus_ratio_is_never_negative():
     logs, candidates = small_world()
     belief = bd.fit(logs, candidates, gamma=0.9, rng_key=KEY, model=bd.models.linear("softplus"))
@@ -124,6 +125,7 @@ def test_a_belief_from_nuts_has_its_chains_and_says_how_they_mixed():
     np.testing.assert_array_equal(belief["posterior/value"], same["posterior/value"])
 
 
+@pytest.mark.slow
 def test_too_short_a_run_is_said_and_its_draws_are_shared_out_among_the_chains():
     logs, candidates = small_world()
     belief = bd.fit(
@@ -133,6 +135,7 @@ def test_too_short_a_run_is_said_and_its_draws_are_shared_out_among_the_chains()
     assert "has not mixed" in belief.attrs["support_warnings"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("surrogate", ["cvar", slow("bernstein"), slow("cdf")])
 def test_other_surrogates_report_what_they_bound(surrogate):
     logs, candidates = small_world()

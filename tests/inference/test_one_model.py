@@ -17,7 +17,7 @@ from bayesdice_ppl.inference import (
 )
 from bayesdice_ppl.models import joint_model
 from bayesdice_ppl.simulation import make_world
-from tests.marks import slow
+from tests.marks import first_few, slow
 
 CLUSTERS = ("transition", "episode")
 
@@ -130,7 +130,7 @@ def hidden_by_loops(found):
     return n * (after - before)
 
 
-@pytest.mark.parametrize("cluster", CLUSTERS)
+@pytest.mark.parametrize("cluster", first_few(CLUSTERS, 1))
 def test_small_sample_rule_adds_its_cross_products_to_the_values_alone(plain, cluster):
     options = {"gamma": 0.9, "cluster": cluster}
     found = plain.prepare(plain.log(8), plain.policies(9, 3), **options)
@@ -192,7 +192,7 @@ def test_any_two_candidates_share_exact_constraints(plain):
 # The NumPyro program.
 
 
-@pytest.mark.parametrize("cluster", CLUSTERS)
+@pytest.mark.parametrize("cluster", first_few(CLUSTERS, 1))
 def test_density_of_the_program_is_that_of_the_gaussian(plain, cluster):
     found = plain.prepare(
         plain.log(8, rewards="continuous"), plain.policies(9, 3), gamma=0.9, cluster=cluster
@@ -233,6 +233,7 @@ def test_price_and_bound_of_the_program(plain):
     assert float(constraint.epsilon) == pytest.approx(chi2.ppf(0.9, rank) / (2 * n), rel=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cluster", ["transition", slow("episode")])
 def test_program_stands_where_the_small_sample_rule_narrows_a_difference(plain, cluster):
     """On FrozenLake, whose rewards follow from the successors: Sigma falls below zero."""

@@ -136,6 +136,7 @@ def test_guide_equals_exact_multipliers_on_twenty_garnets(garnets):
     assert np.abs(guide[0] - exact[0]).max() > 0.0
 
 
+@pytest.mark.slow
 def test_dense_rewards_at_a_long_horizon_are_no_wider_than_the_closed_form(plain):
     """Where action values are a hundred times the rewards, a careless ridge would show."""
     logs = plain.log(4, rewards="continuous")
@@ -173,6 +174,7 @@ def test_the_first_coordinates_are_not_the_answer(plain, worked_case, name, pres
         assert variances[0] / variances[-1] > 2.0
 
 
+@pytest.mark.slow
 def test_the_papers_own_form_by_svi_equals_its_closed_form(plain, worked_case):
     case = worked_case("frozen_lake_50")
     options = {**case.options, "small_sample": None, "preset": "paper"}

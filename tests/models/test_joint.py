@@ -168,6 +168,7 @@ def test_one_policy_has_the_density_of_its_own_program(plain):
         assert float(joint) == pytest.approx(float(own), rel=1e-8)
 
 
+@pytest.mark.slow
 def test_nuts_draws_values_that_move_together(made_up):
     ratios, constraint, sigma = made_up
     mean, covariance = dense_bayes(ratios, sigma)

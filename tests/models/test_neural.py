@@ -13,6 +13,7 @@ from bayesdice_ppl.fitting.defaults import with_defaults
 from bayesdice_ppl.models import linear, neural
 from bayesdice_ppl.moments import Prior, build_moments, state_features
 from tests.linear_world import GAMMA, POLICIES, TRUTH, chain_log, gaussian
+from tests.marks import slow
 
 KEY = jax.random.key(4)
 
@@ -36,7 +37,9 @@ def vectors():
 
 
 @pytest.mark.parametrize(
-    "model", [neural(5, 1), neural(4, 2, "softplus"), linear("exp"), linear(directions=3)], ids=str
+    "model",
+    [slow(neural(5, 1)), neural(4, 2, "softplus"), linear("exp"), linear(directions=3)],
+    ids=str,
 )
 def test_slopes_are_those_of_differentiation(vectors, model):
     with jax.enable_x64(True):
@@ -80,7 +83,7 @@ def test_another_seed_is_another_network(vectors):
     np.testing.assert_allclose(one.prior_scale[0], other.prior_scale[0])
 
 
-@pytest.mark.parametrize(("gamma", "link"), [(0.9, "identity"), (0.9, "exp")])
+@pytest.mark.parametrize(("gamma", "link"), [slow(0.9, "identity"), (0.9, "exp")])
 def test_on_labels_it_reaches_the_exact_belief(plain, gamma, link):
     logs, policies = plain.log(3, n_episodes=200, rewards="continuous"), plain.policies(4, 2)
     given = {"gamma": gamma, "rng_key": KEY, "draws": 100}
@@ -121,6 +124,7 @@ def stripes(seed, n=2000):
     )
 
 
+@pytest.mark.slow
 def test_where_coarse_features_fail_their_constraint_says_so_and_a_networks_does_not():
     logs = stripes(0)
     # The reward is as smooth as the tests, the ratio is not.

@@ -79,7 +79,7 @@ WORLDS = {
     "river": (envs.Restart(envs.RiverSwim(), probability=0.05), 0.95, 400),
     "taxi": (envs.InfiniteTaxi(), 0.97, 600),
 }
-QUICK = ("contexts", "garnet")
+QUICK = ("garnet",)
 N_EPISODES, N_CHUNKS = 100_000, 10
 
 

@@ -12,6 +12,7 @@ import bayesdice_ppl.envs as envs
 from bayesdice_ppl import GaussianPolicy, TabularPolicy, fit, simulate, true_value
 from bayesdice_ppl.errors import EnvironmentSpecError, LogsError, PoliciesError, SettingsError
 from bayesdice_ppl.simulation.vectorized import COPIES
+from tests.marks import slow
 
 KEY = jax.random.key(8)
 
@@ -39,7 +40,7 @@ ENDING = envs.Garnet(6, 3, 3, seed=2, termination=0.1)
 POLICY = TabularPolicy(np.random.default_rng(0).dirichlet(np.ones(3), size=6))
 
 
-@pytest.mark.parametrize("gamma", [0.0, 0.5, 0.9, 1.0])
+@pytest.mark.parametrize("gamma", [0.0, slow(0.5), 0.9, slow(1.0)])
 @pytest.mark.parametrize("env", [GARNET, ENDING], ids=["endless", "ending"])
 def test_simulated_values_agree_with_exact_ones(env, gamma):
     if env is ENDING and gamma == 1:
@@ -71,6 +72,7 @@ def test_a_short_horizon_is_said():
     assert found.left_out == pytest.approx(0.9**5)
 
 
+@pytest.mark.slow
 def test_hidden_and_open_worlds_give_logs_of_one_kind():
     logs = simulate(Hidden(ENDING), POLICY, COPIES + 40, 12, rng_key=KEY)
     frame = logs.to_dataframe()

@@ -50,6 +50,7 @@ def arm(k, n_arms):
     return TabularPolicy(np.eye(n_arms)[[k]])
 
 
+@pytest.mark.slow
 def test_a_bandits_arms_under_a_flat_prior():
     pulls, draws = (20, 60, 150), 20_000
     logs, arms, rewards = bandit_log(1, pulls, 3)
@@ -187,6 +188,7 @@ def test_the_frozen_network_is_the_network(vectors):
     np.testing.assert_allclose(state_values(layer, weights)[used], v[used] + shift, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_the_spread_shrinks_with_the_root_of_the_log():
     frame, sds = exhaustive_logs().to_dataframe(), []
     n = len(frame)

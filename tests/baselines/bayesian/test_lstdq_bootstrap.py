@@ -174,6 +174,7 @@ def test_starts_have_the_weight_of_their_episode():
     assert within(found.draws**2, 0.25 / 3)
 
 
+@pytest.mark.slow
 def test_the_spread_is_that_of_other_logs():
     # Standard deviations of 300 logs' values, and of the bootstrap of 40 of them, 60 episodes each.
     gamma, n, m = 0.8, 300, 40

@@ -138,6 +138,7 @@ def test_the_network_on_vectors():
     assert abs(values.mean() - other.value) < 5 * spread
 
 
+@pytest.mark.slow
 def test_the_network_on_vectors_with_labeled_actions():
     world = make_world("cartpole")
     logs = simulate(world.env, world.behavior, 10, 60, rng_key=jax.random.key(0))
@@ -170,6 +171,7 @@ def test_the_same_key_gives_the_same_value_and_nothing_is_compiled_anew():
     assert q_training.train._cache_size() == compiled
 
 
+@pytest.mark.slow
 def test_rewards_in_other_units_are_values_in_other_units():
     frame = exhaustive_logs().to_dataframe()
     for termination in ("restart", "absorb"):

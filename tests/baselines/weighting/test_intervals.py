@@ -124,6 +124,7 @@ def test_student_covers_as_often_as_it_says_on_normal_samples(level):
     assert abs(covered - level) < 4.0 * np.sqrt(level * (1.0 - level) / TRIALS)
 
 
+@pytest.mark.slow
 def test_bca_covers_nearly_as_often_as_it_says_on_a_skewed_sample():
     rng = np.random.default_rng(4)
     keys = jax.random.split(jax.random.key(0), 400)

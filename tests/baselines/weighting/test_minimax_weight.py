@@ -144,6 +144,7 @@ def test_kernel_by_gram_matrices(gamma, termination):
     assert found.value == pytest.approx(ratio @ logs.reward / n, rel=1e-5)
 
 
+@pytest.mark.slow
 def test_kernel_near_the_truth():
     errors = np.array(
         [
