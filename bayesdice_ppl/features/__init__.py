@@ -1,7 +1,7 @@
 """Feature maps: what the ratio and the multipliers can tell apart.
 
 The tabular map, `one_hot`, is the default for labels: one feature for each state-action pair that
-the log holds. For vectors there are `polynomial`, `fourier` and, with any kernel,
+the log holds. For vectors there are `columns`, `polynomial`, `fourier` and, with any kernel,
 `gaussian_process`. `table` and `function` take the user's own features. `product` and `concatenate`
 combine maps.
 """
@@ -17,6 +17,7 @@ from bayesdice_ppl.features.basis import (
     whitened_map,
 )
 from bayesdice_ppl.features.categories import one_hot
+from bayesdice_ppl.features.columns import columns
 from bayesdice_ppl.features.combinations import concatenate, product
 from bayesdice_ppl.features.expectation import Expected, expect, expect_over_labels
 from bayesdice_ppl.features.fourier import fourier
@@ -48,6 +49,7 @@ __all__ = [
     "RotatedMap",
     "SampledActions",
     "Space",
+    "columns",
     "concatenate",
     "expect",
     "expect_over_labels",

@@ -12,8 +12,9 @@ from typing import NamedTuple, final
 import numpy as np
 from jaxtyping import Float, Int, PRNGKeyArray
 
-from bayesdice_ppl.checks import even, positive
+from bayesdice_ppl.checks import even, flag, positive
 from bayesdice_ppl.errors import SettingsError
+from bayesdice_ppl.features.columns import Columns, columns_of
 from bayesdice_ppl.features.maps import (
     Points,
     Scale,
@@ -37,7 +38,7 @@ class FourierMap(NamedTuple):
     of
         Which parts the numbers come from.
     scale
-        Of the logged numbers.
+        Of the logged numbers, or their form.
     frequency
         Shape (p, d / 2), in radians per standard deviation.
     length_scale
@@ -45,7 +46,7 @@ class FourierMap(NamedTuple):
     """
 
     of: str
-    scale: Scale
+    scale: Scale | Columns
     frequency: Float[np.ndarray, "p h"]
     length_scale: float
 
@@ -97,6 +98,7 @@ class Fourier(NamedTuple):
     length_scale: float | None
     times_median: float
     of: str
+    recode: bool = False
 
     @property
     def sees(self) -> frozenset[str]:
@@ -112,14 +114,15 @@ class Fourier(NamedTuple):
                 "fourier: expected an rng_key, since its frequencies are random, found none."
             )
         values = numbers(space.points, self.of, "fourier")
-        scale = scale_of(values)
+        scale = columns_of(values) if self.recode else scale_of(values)
+        at_points = scale(values)
         key_points, key_frequency = jax.random.split(rng_key)
         length = self.length_scale
         if length is None:
-            length = self.times_median * median_distance(scale(values), key_points)
+            length = self.times_median * median_distance(at_points, key_points)
         # The kernel's spectral density is normal. Of the key's two halves only the first is used.
         key_normal, _ = jax.random.split(key_frequency)
-        shape = (self.n_features // 2, values.shape[1])
+        shape = (self.n_features // 2, at_points.shape[1])
         with jax.enable_x64(True):
             frequency = np.asarray(jax.random.normal(key_normal, shape, np.float64) / length)
         return FourierMap(self.of, scale, frequency.T, length)
@@ -130,7 +133,8 @@ class Fourier(NamedTuple):
             if self.length_scale is None
             else f"length_scale={self.length_scale:g}"
         )
-        return f"fourier({self.n_features}, {length}, of={self.of!r})"
+        recoded = ", recode=True" if self.recode else ""
+        return f"fourier({self.n_features}, {length}, of={self.of!r}{recoded})"
 
 
 def median_distance(values: Float[np.ndarray, "b p"], rng_key: PRNGKeyArray) -> float:
@@ -165,6 +169,7 @@ def fourier(
     length_scale: float | None = None,
     times_median: float = 1.0,
     of: str = "both",
+    recode: bool = False,
 ) -> Fourier:
     """Random Fourier features of the squared-exponential kernel (Rahimi and Recht, 2007).
 
@@ -179,11 +184,15 @@ def fourier(
         Multiple of the median that is used.
     of
         ``"state"``, ``"action"`` or ``"both"``: the vectors that are looked at.
+    recode
+        True: numbers with few values as indicators, and heavy tails drawn in, as `columns` has
+        them. For ``of="state"``.
 
     Raises
     ------
     SettingsError
-        A number is out of range, or a length scale and a multiple of the median are both given.
+        A number is out of range; a length scale and a multiple of the median are both given; or
+        actions are to be recoded.
     """
     n_features = even("fourier: n_features", n_features)
     if length_scale is not None:
@@ -191,4 +200,10 @@ def fourier(
     times_median = positive("fourier: times_median", times_median)
     if length_scale is not None and times_median != 1.0:
         raise SettingsError("fourier: expected length_scale or times_median, found both.")
-    return Fourier(n_features, length_scale, times_median, check_part(of, "fourier"))
+    of = check_part(of, "fourier")
+    if flag("fourier: recode", recode) and of != "state":
+        raise SettingsError(
+            f"fourier: expected of='state' with recode=True, found of={of!r}. The mean features of "
+            "recoded actions are not known."
+        )
+    return Fourier(n_features, length_scale, times_median, of, recode)

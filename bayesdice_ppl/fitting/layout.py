@@ -18,6 +18,7 @@ from bayesdice_ppl.errors import SettingsError
 from bayesdice_ppl.fitting.choose_features import Alternative
 from bayesdice_ppl.fitting.inputs import Inputs, Prepared
 from bayesdice_ppl.fitting.settings import FitSettings
+from bayesdice_ppl.fitting.simulated_states import outside_log
 from bayesdice_ppl.fitting.support import (
     action_sampling_error,
     measure_support,
@@ -31,6 +32,7 @@ from bayesdice_ppl.fitting.warnings import (
     much_left_out,
     no_mode,
     odd_spread,
+    outside_states,
     poor_clone,
     sampling_diagnostics,
     thin_spread,
@@ -85,12 +87,14 @@ def lay_out(
     support = measure_support(prepared)
     df = np.asarray(problem.pilots.degrees_of_freedom)
     known = inputs.action_ratios
+    outside = outside_log(inputs, rng_key)
     warnings = [
         *support_warnings(names, support, extrapolates=_extrapolates(inputs)),
         *constant_reward(inputs),
         *much_left_out(inputs),
         *many_features(inputs),
         *capped_weight(inputs),
+        *outside_states(names, outside),
         *wrong_weights(inputs),
         *no_mode(names, prepared.problem.converged),
         *poor_clone(inputs),
@@ -145,6 +149,7 @@ def lay_out(
         normalization_epsilon=own_epsilon,
         normalization_probability=own_probability,
         capped_share=None if known is None else known.capped,
+        outside_share=outside,
         clone=None if known is None else known.report,
         action_standard_error=None if settings.tabular else action_sampling_error(prepared),
         **sampling_diagnostics(solution),

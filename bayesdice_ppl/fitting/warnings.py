@@ -29,6 +29,8 @@ MEAN_WEIGHT = 5.0
 """Standard errors from 1 past which the mean of the action ratios is told."""
 CAPPED = (0.05, 0.3)
 """Share of a candidate's weight above the cap of its action ratio: warns past, abstains past."""
+OUTSIDE = (0.05, 0.15)
+"""Share of a candidate's simulated steps far from all logged states: warns past, abstains past."""
 TAIL_MIN = 5.0
 """Effective transitions that a tail needs."""
 UNMET = 0.05
@@ -134,6 +136,27 @@ def capped_weight(inputs: Inputs) -> list[SupportWarning]:
         )
         for name, share in zip(inputs.names, known.capped, strict=True)
         if share > CAPPED[0]
+    ]
+
+
+def outside_states(names: tuple[str, ...], share: np.ndarray | None) -> list[SupportWarning]:
+    """Warn when a candidate would go where the log has not been.
+
+    In worlds whose candidates fill a queue, empty a stock or reach a toxic dose, which the log
+    hardly holds, beliefs were off by three to fifteen of their sds and nothing else said so.
+    """
+    if share is None:
+        return []
+    return [
+        SupportWarning(
+            name,
+            f"would spend {value:.0%} of its discounted steps in states far from all that were "
+            "logged, when it is simulated from the log's own transitions. What its belief says of "
+            "them is extrapolated. Log a policy closer to it.",
+            bool(value > OUTSIDE[1]),
+        )
+        for name, value in zip(names, share, strict=True)
+        if value > OUTSIDE[0]
     ]
 
 

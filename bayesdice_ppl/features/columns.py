@@ -1,0 +1,217 @@
+"""The numbers of a vector one by one, in a form that smooth features can use.
+
+Real logs mix numbers of many kinds. A number with few values, such as a weekday or a flag, becomes
+indicators. One with heavy tails, such as money spent, is drawn in. All others are standardized.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, final
+
+import numpy as np
+from jaxtyping import Float, Int, PRNGKeyArray
+
+from bayesdice_ppl.features.maps import Points, Space, check_part, numbers, parts_of, scale_of
+
+FEW_VALUES = 8
+"""Most different values of a number that becomes indicators."""
+HEAVY_TAILS = 6.0
+"""Kurtosis past which a number is drawn in; a normal number has 3, a Laplace number 6."""
+_NORMAL_QUARTILES = 1.349
+"""Distance between the quartiles of a normal number, in standard deviations."""
+
+
+@final
+class Standardized(NamedTuple):
+    """A number less its mean, over its standard deviation."""
+
+    center: float
+    sd: float
+
+    def __call__(self, values: Float[np.ndarray, " b"]) -> Float[np.ndarray, "b 1"]:
+        """One column."""
+        return ((values - self.center) / self.sd)[:, None]
+
+
+@final
+class DrawnIn(NamedTuple):
+    """A number with heavy tails: asinh of its distance to the median, then standardized.
+
+    Attributes
+    ----------
+    median, size
+        Median, and the distance between the quartiles as that of a normal number.
+    after
+        Standardizes the result.
+    """
+
+    median: float
+    size: float
+    after: Standardized
+
+    def __call__(self, values: Float[np.ndarray, " b"]) -> Float[np.ndarray, "b 1"]:
+        """One column."""
+        return self.after(np.arcsinh((values - self.median) / self.size))
+
+
+@final
+class Indicators(NamedTuple):
+    """A number with few values: one column a value, all zero at a value that was not logged.
+
+    Attributes
+    ----------
+    values
+        In order, shape (k,).
+    size
+        Height of an indicator, so that their variances sum to 1.
+    """
+
+    values: Float[np.ndarray, " k"]
+    size: float
+
+    def __call__(self, values: Float[np.ndarray, " b"]) -> Float[np.ndarray, "b k"]:
+        """A column for each value."""
+        return (values[:, None] == self.values) * self.size
+
+
+Column = Standardized | DrawnIn | Indicators
+
+
+@final
+class Columns(NamedTuple):
+    """How each number of a vector becomes columns.
+
+    Attributes
+    ----------
+    each
+        One for each of the p numbers.
+    """
+
+    each: tuple[Column, ...]
+
+    def __call__(self, values: Float[np.ndarray, "b p"]) -> Float[np.ndarray, "b k"]:
+        """All columns of vectors."""
+        parts = [column(part) for column, part in zip(self.each, values.T, strict=True)]
+        return np.concatenate(parts, axis=1)
+
+    def normal(
+        self,
+        states: Float[np.ndarray, "b p"] | Int[np.ndarray, " b"],
+        mean: Float[np.ndarray, "b q"],
+        sd: Float[np.ndarray, "#b q"] | Float[np.ndarray, " q"],
+        of: str,
+        name: str,
+    ) -> tuple[Float[np.ndarray, "b k"], Float[np.ndarray, "1 k"]]:
+        """Columns and their standard deviation under a normal action, which is 0: see `Scale`."""
+        found = self(numbers(Points(states, mean), of, name))
+        return found, np.zeros((1, found.shape[1]))
+
+
+def columns_of(values: Float[np.ndarray, "b p"]) -> Columns:
+    """Choose the form of each number by its logged values.
+
+    Parameters
+    ----------
+    values
+        The logged vectors, shape (b, p).
+
+    Raises
+    ------
+    SettingsError
+        A number is too large for double precision.
+    """
+    scale = scale_of(values)
+    return Columns(
+        tuple(
+            _column(part, float(center), float(sd))
+            for part, center, sd in zip(values.T, scale.center, scale.sd, strict=True)
+        )
+    )
+
+
+def _column(values: Float[np.ndarray, " b"], center: float, sd: float) -> Column:
+    different = np.unique(values)
+    if 1 < len(different) <= FEW_VALUES:
+        share = np.array([np.mean(values == value) for value in different])
+        return Indicators(different, float(1.0 / np.sqrt(np.sum(share * (1.0 - share)))))
+    lower, median, upper = np.quantile(values, (0.25, 0.5, 0.75))
+    size = float(upper - lower) / _NORMAL_QUARTILES
+    kurtosis = np.mean(((values - center) / sd) ** 4)
+    if kurtosis <= HEAVY_TAILS or size <= 0.0:
+        return Standardized(center, sd)
+    drawn = np.arcsinh((values - median) / size)
+    return DrawnIn(float(median), size, Standardized(float(drawn.mean()), float(drawn.std())))
+
+
+@final
+class ColumnsMap(NamedTuple):
+    """Each number by itself, of states or of actions.
+
+    Attributes
+    ----------
+    of
+        Which part the numbers come from.
+    columns
+        Their form.
+    """
+
+    of: str
+    columns: Columns
+
+    def __call__(self, points: Points) -> Float[np.ndarray, "b d"]:
+        """Features of points."""
+        return self.columns(numbers(points, self.of, "columns"))
+
+    @property
+    def sees(self) -> frozenset[str]:
+        """Which parts it looks at."""
+        return frozenset(parts_of(self.of))
+
+    def under_gaussian(
+        self,
+        states: Float[np.ndarray, "b p"] | Int[np.ndarray, " b"],
+        mean: Float[np.ndarray, "b q"],
+        sd: Float[np.ndarray, "#b q"] | Float[np.ndarray, " q"],
+    ) -> Float[np.ndarray, "b d"] | None:
+        """The features themselves of a state; None of actions, whose form may be curved."""
+        return self(Points(states, mean)) if self.of == "state" else None
+
+
+@final
+class ColumnsChoice(NamedTuple):
+    """A choice of the numbers one by one; make one with `columns`."""
+
+    of: str
+
+    @property
+    def sees(self) -> frozenset[str]:
+        """Which parts it looks at."""
+        return frozenset(parts_of(self.of))
+
+    def build(self, space: Space, rng_key: PRNGKeyArray | None) -> ColumnsMap:
+        """Fix the form of each number."""
+        return ColumnsMap(self.of, columns_of(numbers(space.points, self.of, "columns")))
+
+    def __str__(self) -> str:
+        return f"columns(of={self.of!r})"
+
+
+def columns(of: str = "both") -> ColumnsChoice:
+    """Each number of the vectors by itself, without interactions.
+
+    A number with at most 8 different values becomes indicators of them. A number whose kurtosis is
+    above 6 is drawn in by asinh, in units of its quartiles. All others are standardized. Beside
+    `fourier` they help where there are many numbers: random waves in many dimensions hardly see
+    what one number does.
+
+    Parameters
+    ----------
+    of
+        ``"state"``, ``"action"`` or ``"both"``: the vectors that are looked at.
+
+    Raises
+    ------
+    SettingsError
+        There is no such part.
+    """
+    return ColumnsChoice(check_part(of, "columns"))

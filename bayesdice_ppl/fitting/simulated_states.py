@@ -1,0 +1,165 @@
+"""How much of its time a candidate would spend in states that the log does not hold.
+
+A belief on vectors says something about every state, also about those that nobody has seen. So each
+candidate is simulated from the log's own transitions: a step takes one that starts nearby, by its
+action ratio, and moves as that one did. The logging policy is simulated too. What it seems to leave
+is the error of the simulation, and is subtracted.
+"""
+
+from __future__ import annotations
+
+import math
+
+import jax
+import numpy as np
+from jaxtyping import Bool, Float, Int, PRNGKeyArray
+
+from bayesdice_ppl.features.maps import scale_of
+from bayesdice_ppl.fitting.inputs import Inputs
+from bayesdice_ppl.keys import seed_sequence
+
+PATHS = 100
+"""Simulated paths of each policy."""
+LEFT_WEIGHT, MOST_STEPS = 0.02, 400
+"""Discounted weight past the end of a path, and most steps; there are half as many at gamma = 1."""
+NEIGHBORS = 15
+"""Logged transitions from which a step is taken."""
+MOST_ROWS = 50_000
+"""Transitions of a larger log that are used, at random."""
+_FAR = 0.99
+"""Share of the logged states that lie nearer to another episode than what counts as far."""
+_JUDGED, _SEARCHED = 1_000, 60
+"""States from which that distance is taken, and how many neighbors are searched for it."""
+
+
+def outside_log(inputs: Inputs, rng_key: PRNGKeyArray) -> Float[np.ndarray, " N"] | None:
+    """Share of each candidate's steps outside the log's states; see `share_outside`.
+
+    Parameters
+    ----------
+    inputs
+        The input of a fit.
+    rng_key
+        The fit's key.
+
+    Returns
+    -------
+    array or None
+        Shape (N,); None for labels, for bandits, for one episode, and where the logging policy is
+        not known.
+    """
+    logs, moments, known = inputs.logs, inputs.settings.form.moments, inputs.action_ratios
+    if known is None or not logs.vector_states or moments.gamma == 0.0 or logs.n_episodes < 2:
+        return None
+    used, states = inputs.rows.mask, logs.state_labels
+    return share_outside(
+        states[logs.state[used]],
+        states[logs.next_state[used]],
+        logs.terminated[used],
+        logs.episode[used],
+        states[logs.initial_state],
+        known.by_pair[:, inputs.pairs.of_row],
+        moments.gamma,
+        np.random.default_rng(seed_sequence(jax.random.fold_in(rng_key, 6))),
+        restart=moments.restart,
+    )
+
+
+def share_outside(
+    state: Float[np.ndarray, "n p"],
+    following: Float[np.ndarray, "n p"],
+    ended: Bool[np.ndarray, " n"],
+    episode: Int[np.ndarray, " n"],
+    start: Float[np.ndarray, "m p"],
+    ratio: Float[np.ndarray, "N n"],
+    gamma: float,
+    rng: np.random.Generator,
+    *,
+    restart: bool,
+) -> Float[np.ndarray, " N"]:
+    """Share of each candidate's discounted steps in states far from all that were logged.
+
+    Parameters
+    ----------
+    state, following, ended, episode
+        Each logged transition: where it started and led, whether it ended its episode, which
+        episode it is of. What follows an end is not read.
+    start
+        The first state of each episode.
+    ratio
+        Action ratio of each candidate and transition.
+    gamma
+        Discount, above 0.
+    rng
+        Draws the paths.
+    restart
+        Whether a termination is followed by a fresh start; else the path ends.
+
+    Returns
+    -------
+    array
+        Shape (N,), in [0, 1], beyond what the logging policy shows.
+
+    Notes
+    -----
+    A state is far if the nearest logged one is farther than 99 % of the logged states are from
+    their nearest neighbor in another episode, all numbers in standard deviations. It counts as far
+    too if the candidate takes none of the actions that were logged nearby.
+    """
+    from scipy.spatial import KDTree
+
+    if len(state) > MOST_ROWS:
+        kept = np.sort(rng.choice(len(state), MOST_ROWS, replace=False))
+        state, following, ended = state[kept], following[kept], ended[kept]
+        episode, ratio = episode[kept], ratio[:, kept]
+    scale = scale_of(state)
+    tree = KDTree(scale(state))
+    far = _far(tree, episode, rng)
+    weights = np.concatenate([np.ones((1, len(state))), ratio])
+    of_path = np.repeat(np.arange(len(weights)), PATHS)
+    moved = np.where(ended[:, None], 0.0, following - state)
+
+    def fresh(number: int) -> Float[np.ndarray, "number p"]:
+        return start[rng.integers(len(start), size=number)]
+
+    now, alive = fresh(len(of_path)), np.ones(len(of_path), dtype=bool)
+    outside, total = np.zeros(len(of_path)), 0.0
+    n_neighbors = min(NEIGHBORS, len(state))
+    for discount in gamma ** np.arange(_steps(gamma)):
+        distance, near = tree.query(scale(now), k=np.arange(1, n_neighbors + 1))
+        weight = weights[of_path[:, None], near]
+        none = weight.sum(axis=1) == 0.0
+        outside += discount * (alive & ((distance[:, 0] > far) | none))
+        total += discount
+        reached = np.cumsum(np.where(none[:, None], 1.0, weight), axis=1)
+        drawn = reached < rng.random((len(now), 1)) * reached[:, -1:]
+        taken = np.take_along_axis(near, drawn.sum(axis=1)[:, None], axis=1)[:, 0]
+        now = now + moved[taken]
+        over = ended[taken]
+        if restart:
+            now[over] = fresh(int(over.sum()))
+        else:
+            alive &= ~over
+    share = outside.reshape(len(weights), PATHS).mean(axis=1) / total
+    return np.maximum(share[1:] - share[0], 0.0)
+
+
+def _steps(gamma: float) -> int:
+    """Length of a path."""
+    if gamma == 1.0:
+        return MOST_STEPS // 2
+    return min(math.ceil(math.log(LEFT_WEIGHT) / math.log(gamma)), MOST_STEPS)
+
+
+def _far(tree: object, episode: Int[np.ndarray, " n"], rng: np.random.Generator) -> float:
+    """Distance past which a state is far from a logged one."""
+    from scipy.spatial import KDTree
+
+    assert isinstance(tree, KDTree)
+    judged = rng.choice(tree.n, min(_JUDGED, tree.n), replace=False)
+    searched = np.arange(1, min(_SEARCHED, tree.n) + 1)
+    distance, near = tree.query(tree.data[judged], k=searched)
+    other = episode[near] != episode[judged][:, None]
+    # Where no neighbor is of another episode, the last one stands for it.
+    first = np.where(other.any(axis=1), np.argmax(other, axis=1), len(searched) - 1)
+    return float(np.quantile(distance[np.arange(len(judged)), first], _FAR))
