@@ -29,7 +29,7 @@ MEAN_WEIGHT = 5.0
 """Standard errors from 1 past which the mean of the action ratios is told."""
 CAPPED = (0.05, 0.3)
 """Share of a candidate's weight above the cap of its action ratio: warns past, abstains past."""
-OUTSIDE = (0.05, 0.15)
+OUTSIDE = (0.05, 0.1)
 """Share of a candidate's simulated steps far from all logged states: warns past, abstains past."""
 TAIL_MIN = 5.0
 """Effective transitions that a tail needs."""
