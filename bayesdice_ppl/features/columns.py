@@ -11,12 +11,15 @@ from typing import NamedTuple, final
 import numpy as np
 from jaxtyping import Float, Int, PRNGKeyArray
 
+from bayesdice_ppl.checks import whole
 from bayesdice_ppl.features.maps import Points, Space, check_part, numbers, parts_of, scale_of
 
 FEW_VALUES = 8
 """Most different values of a number that becomes indicators."""
 HEAVY_TAILS = 6.0
 """Kurtosis past which a number is drawn in; a normal number has 3, a Laplace number 6."""
+WAVE_LENGTH = 5.0
+"""Half the length of the first wave of a number, in standard deviations."""
 _NORMAL_QUARTILES = 1.349
 """Distance between the quartiles of a normal number, in standard deviations."""
 
@@ -153,14 +156,28 @@ class ColumnsMap(NamedTuple):
         Which part the numbers come from.
     columns
         Their form.
+    waves
+        How many cosines and as many sines stand for a number that is not indicators; 0: it stands
+        for itself.
     """
 
     of: str
     columns: Columns
+    waves: int = 0
 
     def __call__(self, points: Points) -> Float[np.ndarray, "b d"]:
         """Features of points."""
-        return self.columns(numbers(points, self.of, "columns"))
+        values = numbers(points, self.of, "columns")
+        if self.waves == 0:
+            return self.columns(values)
+        found = []
+        for column, part in zip(self.columns.each, values.T, strict=True):
+            own = column(part)
+            if not isinstance(column, Indicators):
+                phase = own * (np.pi / WAVE_LENGTH * np.arange(1, self.waves + 1))
+                own = np.concatenate([np.cos(phase), np.sin(phase)], axis=1)
+            found.append(own)
+        return np.concatenate(found, axis=1)
 
     @property
     def sees(self) -> frozenset[str]:
@@ -182,6 +199,7 @@ class ColumnsChoice(NamedTuple):
     """A choice of the numbers one by one; make one with `columns`."""
 
     of: str
+    waves: int = 0
 
     @property
     def sees(self) -> frozenset[str]:
@@ -190,13 +208,15 @@ class ColumnsChoice(NamedTuple):
 
     def build(self, space: Space, rng_key: PRNGKeyArray | None) -> ColumnsMap:
         """Fix the form of each number."""
-        return ColumnsMap(self.of, columns_of(numbers(space.points, self.of, "columns")))
+        form = columns_of(numbers(space.points, self.of, "columns"))
+        return ColumnsMap(self.of, form, self.waves)
 
     def __str__(self) -> str:
-        return f"columns(of={self.of!r})"
+        waves = f", waves={self.waves}" if self.waves else ""
+        return f"columns(of={self.of!r}{waves})"
 
 
-def columns(of: str = "both") -> ColumnsChoice:
+def columns(of: str = "both", *, waves: int = 0) -> ColumnsChoice:
     """Each number of the vectors by itself, without interactions.
 
     A number with at most 8 different values becomes indicators of them. A number whose kurtosis is
@@ -208,10 +228,13 @@ def columns(of: str = "both") -> ColumnsChoice:
     ----------
     of
         ``"state"``, ``"action"`` or ``"both"``: the vectors that are looked at.
+    waves
+        0: each number stands for itself, and features are linear in it. Above 0: so many cosines
+        and as many sines stand for it, the first with a half wave in 5 standard deviations.
 
     Raises
     ------
     SettingsError
-        There is no such part.
+        There is no such part, or ``waves`` is not a whole number of at least 0.
     """
-    return ColumnsChoice(check_part(of, "columns"))
+    return ColumnsChoice(check_part(of, "columns"), whole("columns: waves", waves, 0))

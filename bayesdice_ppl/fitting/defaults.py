@@ -31,6 +31,10 @@ AUTO = "auto"
 """The word that asks for the engine by rule, as None does."""
 MOST_STATE_FEATURES = 300
 """Most features of the state."""
+MANY_COLUMNS = 12
+"""Numbers of a state past which most features are waves of one number each."""
+MOST_OWN_WAVES = 3
+"""Most waves of each number then."""
 TIMES_MEDIAN, TIMES_MEDIAN_MANY = 0.5, 0.25
 """Length scale of features of the state, in median distances; the second where they are most."""
 
@@ -68,8 +72,13 @@ def state_features(logs: Logs) -> FeatureChoice:
     most = min(rows // ROWS_PER_STATE_FEATURE, MOST_NUMBERS // rows)
     number = _even(most, MOST_STATE_FEATURES)
     times_median = TIMES_MEDIAN_MANY if many else TIMES_MEDIAN
+    size, own = logs.state_labels.shape[1], 0
+    if size > MANY_COLUMNS:
+        # Random waves of so many numbers say nearly the same of every state but the nearest.
+        own = min(max(round(number / (2 * size)), 1), MOST_OWN_WAVES)
+        number = _even(number - 2 * own * size, MOST_STATE_FEATURES)
     waves = feature_maps.fourier(number, times_median=times_median, of="state", recode=True)
-    return feature_maps.concatenate(waves, feature_maps.columns("state"))
+    return feature_maps.concatenate(waves, feature_maps.columns("state", waves=own))
 
 
 def with_defaults(logs: Logs, gamma: float, given: Mapping[str, Any]) -> dict[str, Any]:

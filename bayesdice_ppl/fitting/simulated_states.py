@@ -26,6 +26,8 @@ NEIGHBORS = 15
 """Logged transitions from which a step is taken."""
 MOST_ROWS = 50_000
 """Transitions of a larger log that are used, at random."""
+LEAST_CORRELATION = 0.3
+"""Least correlation between a number and what follows it with which it counts as persisting."""
 _FAR = 0.99
 """Share of the logged states that lie nearer to another episode than what counts as far."""
 _JUDGED, _SEARCHED = 1_000, 60
@@ -104,20 +106,22 @@ def share_outside(
     -----
     A state is far if the nearest logged one is farther than 99 % of the logged states are from
     their nearest neighbor in another episode, all numbers in standard deviations. It counts as far
-    too if the candidate takes none of the actions that were logged nearby.
+    too if the candidate takes none of the actions that were logged nearby. A number that does not
+    persist from step to step takes the value that followed, and does not move.
     """
     from scipy.spatial import KDTree
 
     if len(state) > MOST_ROWS:
-        kept = np.sort(rng.choice(len(state), MOST_ROWS, replace=False))
-        state, following, ended = state[kept], following[kept], ended[kept]
-        episode, ratio = episode[kept], ratio[:, kept]
+        some = np.sort(rng.choice(len(state), MOST_ROWS, replace=False))
+        state, following, ended = state[some], following[some], ended[some]
+        episode, ratio = episode[some], ratio[:, some]
     scale = scale_of(state)
     tree = KDTree(scale(state))
     far = _far(tree, episode, rng)
     weights = np.concatenate([np.ones((1, len(state))), ratio])
     of_path = np.repeat(np.arange(len(weights)), PATHS)
-    moved = np.where(ended[:, None], 0.0, following - state)
+    kept = _persists(state[~ended], following[~ended])
+    moved = np.where(ended[:, None], 0.0, following - kept * state)
 
     def fresh(number: int) -> Float[np.ndarray, "number p"]:
         return start[rng.integers(len(start), size=number)]
@@ -134,7 +138,7 @@ def share_outside(
         reached = np.cumsum(np.where(none[:, None], 1.0, weight), axis=1)
         drawn = reached < rng.random((len(now), 1)) * reached[:, -1:]
         taken = np.take_along_axis(near, drawn.sum(axis=1)[:, None], axis=1)[:, 0]
-        now = now + moved[taken]
+        now = kept * now + moved[taken]
         over = ended[taken]
         if restart:
             now[over] = fresh(int(over.sum()))
@@ -142,6 +146,19 @@ def share_outside(
             alive &= ~over
     share = outside.reshape(len(weights), PATHS).mean(axis=1) / total
     return np.maximum(share[1:] - share[0], 0.0)
+
+
+def _persists(
+    state: Float[np.ndarray, "n p"], following: Float[np.ndarray, "n p"]
+) -> Float[np.ndarray, " p"]:
+    """1 for each number that is correlated with what follows it, else 0."""
+    if len(state) == 0:
+        return np.ones(state.shape[1])
+    before, after = state - state.mean(axis=0), following - following.mean(axis=0)
+    size = np.sqrt(np.mean(before**2, axis=0) * np.mean(after**2, axis=0))
+    # What never varies is there to stay.
+    correlation = np.mean(before * after, axis=0) / np.where(size > 0.0, size, 1.0)
+    return np.where(size > 0.0, np.abs(correlation) >= LEAST_CORRELATION, True).astype(np.float64)
 
 
 def _steps(gamma: float) -> int:

@@ -49,6 +49,17 @@ def test_a_heavy_tail_is_drawn_in_and_keeps_its_order():
     np.testing.assert_allclose(found, (drawn - drawn.mean()) / drawn.std(), rtol=1e-12)
 
 
+def test_waves_of_one_number_each():
+    choice = bd.features.columns("state", waves=2)
+    assert str(choice) == "columns(of='state', waves=2)"
+    found = choice.build(SPACE, None)(SPACE.points)
+    assert found.shape == (700, 7 + 3 * 4)
+    z = (NORMAL - NORMAL.mean()) / NORMAL.std()
+    expected = [np.cos(np.pi * z / 5), np.cos(2 * np.pi * z / 5)]
+    expected += [np.sin(np.pi * z / 5), np.sin(2 * np.pi * z / 5)]
+    np.testing.assert_allclose(found[:, 7:11].T, expected, rtol=1e-12, atol=1e-12)
+
+
 def test_a_value_that_was_not_logged_has_no_indicator():
     columns = columns_of(WEEKDAY[:, None])
     assert not columns(np.array([[6.5]])).any()
@@ -80,6 +91,7 @@ def test_the_mean_under_a_normal_action_is_exact_for_states_and_unknown_for_acti
     ("make", "message"),
     [
         (lambda: bd.features.columns("reward"), "columns: of"),
+        (lambda: bd.features.columns("state", waves=-1), "columns: waves"),
         (lambda: bd.features.fourier(4, recode=True), "fourier: expected of='state'"),
         (lambda: bd.features.fourier(4, of="state", recode=1), "fourier: recode"),
     ],

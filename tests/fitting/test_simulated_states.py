@@ -85,6 +85,24 @@ def test_a_candidate_that_drifts_away_is_outside_as_often_as_it_is_in_truth():
     assert expected[1] > 0.05
 
 
+def test_a_number_that_does_not_persist_does_not_wander_off():
+    """A candidate that likes what is followed by a high number, which says nothing of the next."""
+    rng = np.random.default_rng(6)
+    state, following = rng.normal(size=(2, 400, 1))
+    found = share_outside(
+        state,
+        following,
+        np.zeros(400, dtype=bool),
+        np.repeat(np.arange(40), 10),
+        state[::10],
+        np.exp(following.T),
+        0.9,
+        rng,
+        restart=True,
+    )
+    assert found[0] < 0.02
+
+
 def test_after_a_termination_there_is_a_fresh_start_or_nothing():
     """One step from 0 to far away, which ends the episode for half of the log."""
     state = np.zeros((60, 1))
