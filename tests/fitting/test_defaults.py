@@ -287,3 +287,43 @@ def test_a_small_bandit_gets_fewer_features_than_would_follow_its_noise():
     even = SimpleNamespace(probs=lambda obs: np.full((len(obs), 5), 0.2))
     inputs = read_inputs(logs, {"even": even}, settings, jax.random.key(0))
     assert not many_features(inputs)
+
+
+@pytest.mark.parametrize(
+    ("size", "expected"),
+    [
+        (3, "concatenate(fourier(100, times_median=0.5, of='state', recode=True), columns(of='s"),
+        (12, "concatenate(fourier(100, times_median=0.5, of='state', recode=True), columns(of='s"),
+        (20, "concatenate(fourier(20, times_median=0.5, of='state', recode=True), columns(of='sta"),
+        (60, "concatenate(fourier(10, times_median=0.5, of='state', recode=True), columns(of='sta"),
+    ],
+)
+def test_a_state_of_many_numbers_has_most_features_in_one_number_each(size, expected):
+    n = 4000
+    columns = {f"obs_{i}": np.random.default_rng(i).normal(size=n) for i in range(size)}
+    rest = {"action": np.arange(n) % 2, "reward": np.zeros(n), "propensity": np.full(n, 0.5)}
+    frame = pl.DataFrame({"episode_id": np.arange(n) // 50, "step": np.arange(n) % 50, **columns})
+    logs = bd.Logs.from_dataframe(frame.with_columns(**{k: pl.Series(v) for k, v in rest.items()}))
+    said = settings_for(logs, gamma=0.9).flat["features"]
+    assert said.startswith(expected)
+    assert ("waves=" in said) is (size > 12)
+
+
+@pytest.mark.slow
+def test_columns_of_noise_do_not_bias_the_belief():
+    """The values are those of the chain, whatever stands beside its state."""
+    off = []
+    for seed in range(6):
+        frame = with_density(chain_log(seed, n_episodes=60, n_steps=25)).to_dataframe()
+        rng = np.random.default_rng(100 + seed)
+        noise = {f"obs_{i}": rng.normal(size=len(frame)) for i in range(1, 20)}
+        noise |= {f"next_obs_{i}": rng.normal(size=len(frame)) for i in range(1, 20)}
+        logs = bd.Logs.from_dataframe(
+            frame.with_columns(**{k: pl.Series(v) for k, v in noise.items()})
+        )
+        belief = bd.fit(logs, POLICIES, gamma=GAMMA, rng_key=jax.random.key(seed), draws=100)
+        known = belief["constant_data"]
+        off.append((known["guide_mean"].values - TRUTH) / known["guide_sd"].values)
+    assert np.abs(off).max() < 4.0
+    # Their mean has a standard error of 0.4 in each candidate.
+    assert np.abs(np.mean(off, axis=0)).max() < 2.0
