@@ -114,7 +114,7 @@ def lay_out(
             "precision, found one that is not finite. Rescale the rewards to the order of 1."
         )
     if statistic.plain:
-        warnings += odd_spread(names, sd, used)
+        warnings += odd_spread(names, sd, used, settings.gamma)
         if settings.tabular:
             warnings += moved_shift(names, support.moved_mass, sd, used)
     probability, bound = _achieved(problem, solution, drawn, settings)

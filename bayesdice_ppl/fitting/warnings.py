@@ -82,15 +82,20 @@ def thin_spread(names: tuple[str, ...], df: np.ndarray) -> list[SupportWarning]:
     ]
 
 
-def odd_spread(names: tuple[str, ...], sd: np.ndarray, reward: np.ndarray) -> list[SupportWarning]:
+def odd_spread(
+    names: tuple[str, ...], sd: np.ndarray, reward: np.ndarray, gamma: float
+) -> list[SupportWarning]:
     """Warn when a belief is wider than all rewards, or has no width although rewards vary."""
     found = []
     span = float(np.ptp(np.append(reward, 0.0)))
+    advice = (
+        "Check that all states are connected." if gamma == 1.0 else "Log a policy closer to it."
+    )
     for name, value in zip(names, sd, strict=True):
         if value > span:
             reason = (
                 f"has a belief (sd {value:.3g}) wider than the range of the rewards: the log does "
-                "not determine its value. At gamma = 1, check that all states are connected."
+                f"not determine its value. {advice}"
             )
             found.append(SupportWarning(name, reason, True))
         elif np.ptp(reward) > 0.0 and value < NO_SPREAD * np.std(reward):
