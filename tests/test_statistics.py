@@ -112,6 +112,7 @@ def fit(log, statistic, **given):
     )
 
 
+@pytest.mark.slow
 def test_an_affine_transform_moves_the_belief_as_it_moves_rewards(bandit_log):
     plain_fit = fit(bandit_log, None)["constant_data"]
     moved = fit(bandit_log, st.mean(lambda r: 3.0 * r + 5.0))["constant_data"]

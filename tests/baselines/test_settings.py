@@ -114,7 +114,7 @@ REFUSED = [(name, key) for name, key in CASES if key not in look_up(name).settin
 @pytest.mark.parametrize(
     ("name", "key"),
     [
-        slow(*each) if each[0] in QUICK and each[1] not in ("steps", "draws") else each
+        slow(*each) if each[0] in (*QUICK, *ON_VECTORS) and each[1] != "draws" else each
         for each in TAKEN
     ],
 )

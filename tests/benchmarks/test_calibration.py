@@ -28,6 +28,7 @@ def test_four_times_the_price_halves_the_width():
     assert np.all(found["paper, 4 n"].sd > found["4 n"].sd)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("setting", [SCARCE_BANDIT, slow(SCARCE_LAKE)], ids=lambda s: s.name)
 def test_a_trial_is_what_fit_computes(setting):
     key = jax.random.key(5)

@@ -244,6 +244,7 @@ def test_an_interrupted_run_leaves_nothing_behind(place, monkeypatch):
     assert sorted(p.name for p in place.iterdir()) == ["candidates.csv", "logs.csv"]
 
 
+@pytest.mark.slow
 def test_simulated_files_are_taken_as_they_are(tmp_path, run):
     logs, candidates = tmp_path / "logs.parquet", tmp_path / "candidates.parquet"
     simulate = ["simulate", "frozenlake", "--alpha", "0", "--episodes", "20", "--steps", "50"]

@@ -64,6 +64,7 @@ def test_sampled_actions_leave_the_error_that_is_reported():
     assert np.all(np.mean(claimed, axis=0) > 0.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gamma", [slow(0.0), GAMMA])
 def test_a_fit_with_exact_means_is_the_limit_of_fits_with_many_draws(gamma):
     logs = chain_log(4, n_episodes=40, n_steps=15)

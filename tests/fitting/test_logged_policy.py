@@ -32,7 +32,7 @@ CASES = [
     slow({"gamma": 1.0}),
     slow({"gamma": 0.0, "cluster": "episode"}),
     slow({"gamma": 0.9, "cluster": "episode"}),
-    {"gamma": 0.9, "cluster": "episode", "on_termination": "absorb"},
+    slow({"gamma": 0.9, "cluster": "episode", "on_termination": "absorb"}),
     slow({"gamma": 1.0, "cluster": "episode"}),
 ]
 
@@ -168,6 +168,7 @@ def test_the_joint_belief_is_that_of_one_model_of_all_policies(
     np.testing.assert_allclose(constant(belief, "correlation"), whole.correlation, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, slow(1), slow(2)])
 def test_what_few_visits_hide_joins_to_a_covariance(plain, seed):
     logs, policies = (
@@ -263,6 +264,7 @@ def test_several_statistics_are_in_one_belief_of_all_policies(log, candidates):
     assert np.corrcoef(both[0][:, -1], both[1][:, -1])[0, 1] > 0.3
 
 
+@pytest.mark.slow
 def test_rows_that_are_left_out_are_not_counted(fitted, log, candidates):
     frame = log.to_dataframe().drop("next_state")
     part = bd.Logs.from_dataframe(frame)

@@ -38,6 +38,7 @@ def test_on_a_log_linear_ratio_it_agrees_with_nuts():
     np.testing.assert_allclose(laplace.guide_sd, nuts.guide_sd, rtol=0.15)
 
 
+@pytest.mark.slow
 def test_no_pilot_ratio_is_negative_and_the_constraint_is_met():
     logs = chain_log(5, n_episodes=40, n_steps=15)
     found = fitted(logs, inference="laplace", model=bd.models.linear("exp"), draws=200)

@@ -38,7 +38,7 @@ def vectors():
 
 @pytest.mark.parametrize(
     "model",
-    [slow(neural(5, 1)), neural(4, 2, "softplus"), linear("exp"), linear(directions=3)],
+    [slow(neural(5, 1)), slow(neural(4, 2, "softplus")), linear("exp"), linear(directions=3)],
     ids=str,
 )
 def test_slopes_are_those_of_differentiation(vectors, model):

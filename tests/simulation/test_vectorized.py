@@ -126,6 +126,7 @@ def test_a_time_limit_is_not_part_of_the_world():
         true_value(inner, POLICY, 0.9, rng_key=KEY)
 
 
+@pytest.mark.slow
 def test_cart_pole_costs_its_falls():
     env = envs.InfiniteCartPole()
     steady, shaky = (

@@ -120,6 +120,7 @@ def test_the_network_on_labels(gamma, termination):
     assert abs(values.mean() - exact) < 5 * spread / np.sqrt(8)
 
 
+@pytest.mark.slow
 def test_the_network_on_vectors():
     logs = chain_log(3, n_episodes=40, n_steps=20)
     method = fitted_q("mlp", refits=40, action_draws=4)

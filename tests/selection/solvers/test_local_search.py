@@ -117,6 +117,7 @@ def tail_regret_by_hand(rows, chosen):
     return sum(worst) / len(worst)
 
 
+@pytest.mark.slow
 @every_fifth
 def test_finds_the_lowest_tail_regret_of_many_beliefs(every):
     for seed, n in islice(enumerate(SIZES), 0, None, every):
@@ -245,6 +246,7 @@ def test_the_same_problem_has_the_same_answer():
     assert search(objective, 15, 15, max_evaluations=3000) == once
 
 
+@pytest.mark.slow
 def test_other_labels_are_other_names_for_the_same_answer():
     for seed in (1, 2, 4, 5):
         values = correlated_draws(seed, 12, 40)
