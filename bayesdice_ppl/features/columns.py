@@ -1,7 +1,7 @@
 """The numbers of a vector one by one, in a form that smooth features can use.
 
 Real logs mix numbers of many kinds. A number with few values, such as a weekday or a flag, becomes
-indicators. One with heavy tails, such as money spent, is drawn in. All others are standardized.
+indicators. One with heavy tails, such as money spent, is compressed. All others are standardized.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from bayesdice_ppl.features.maps import Points, Space, check_part, numbers, part
 FEW_VALUES = 8
 """Most different values of a number that becomes indicators."""
 HEAVY_TAILS = 6.0
-"""Kurtosis past which a number is drawn in; a normal number has 3, a Laplace number 6."""
+"""Kurtosis past which a number is compressed; a normal number has 3, a Laplace number 6."""
 WAVE_LENGTH = 5.0
 """Half the length of the first wave of a number, in standard deviations."""
 _NORMAL_QUARTILES = 1.349
@@ -108,6 +108,20 @@ class Columns(NamedTuple):
         """Columns and their standard deviation under a normal action, which is 0: see `Scale`."""
         found = self(numbers(Points(states, mean), of, name))
         return found, np.zeros((1, found.shape[1]))
+
+
+def width_of(values: Float[np.ndarray, "b p"], waves: int) -> int:
+    """How many features `columns` makes of logged vectors, those that follow from others aside.
+
+    Parameters
+    ----------
+    values
+        The logged vectors, shape (b, p).
+    waves
+        As for `columns`.
+    """
+    different = [len(np.unique(part)) for part in values.T]
+    return sum(n - 1 if n <= FEW_VALUES else max(2 * waves, 1) for n in different)
 
 
 def columns_of(values: Float[np.ndarray, "b p"]) -> Columns:
@@ -220,7 +234,7 @@ def columns(of: str = "both", *, waves: int = 0) -> ColumnsChoice:
     """Each number of the vectors by itself, without interactions.
 
     A number with at most 8 different values becomes indicators of them. A number whose kurtosis is
-    above 6 is drawn in by asinh, in units of its quartiles. All others are standardized. Beside
+    above 6 is compressed by asinh, in units of its quartiles. All others are standardized. Beside
     `fourier` they help where there are many numbers: random waves in many dimensions hardly see
     what one number does.
 

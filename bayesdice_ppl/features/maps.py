@@ -247,4 +247,6 @@ def scale_of(values: Float[np.ndarray, "b p"]) -> Scale:
     with np.errstate(over="ignore", invalid="ignore"):
         sd = values.std(axis=0)
     _check_size(sd, "number")
-    return Scale(values.mean(axis=0), np.where(sd > 0.0, sd, 1.0))
+    # Of equal numbers rounding may leave a standard deviation.
+    varies = (sd > 0.0) & (np.ptp(values, axis=0) > 0.0)
+    return Scale(values.mean(axis=0), np.where(varies, sd, 1.0))

@@ -17,6 +17,7 @@ from bayesdice_ppl import features as feature_maps
 from bayesdice_ppl.constraint import Constraint
 from bayesdice_ppl.errors import LogsError
 from bayesdice_ppl.features import FeatureChoice
+from bayesdice_ppl.features.columns import width_of
 from bayesdice_ppl.inference import Engine, Exact, Laplace, Svi, engine_choice, no_closed_form
 from bayesdice_ppl.logs import Logs
 from bayesdice_ppl.models import RatioModel, linear, model_choice
@@ -32,7 +33,7 @@ AUTO = "auto"
 MOST_STATE_FEATURES = 300
 """Most features of the state."""
 MANY_COLUMNS = 12
-"""Numbers of a state past which most features are waves of one number each."""
+"""Numbers of a state past which each has waves of its own, in place of random ones of all."""
 MOST_OWN_WAVES = 3
 """Most waves of each number then."""
 TIMES_MEDIAN, TIMES_MEDIAN_MANY = 0.5, 0.25
@@ -67,18 +68,27 @@ def state_features(logs: Logs) -> FeatureChoice:
     of the action's. The action ratio needs neither. Beside random waves each number stands by
     itself: with 20 columns of noise, waves alone left values off by four of their sds.
     """
-    rows = logs.n_transitions
-    many = rows // ROWS_PER_STATE_FEATURE >= MOST_STATE_FEATURES
-    most = min(rows // ROWS_PER_STATE_FEATURE, MOST_NUMBERS // rows)
-    number = _even(most, MOST_STATE_FEATURES)
-    times_median = TIMES_MEDIAN_MANY if many else TIMES_MEDIAN
-    size, own = logs.state_labels.shape[1], 0
+    rows, states = logs.n_transitions, logs.state_labels
+    size, most = states.shape[1], MOST_NUMBERS // rows
+    number = _even(min(rows // ROWS_PER_STATE_FEATURE, most), MOST_STATE_FEATURES)
+    own = 0
     if size > MANY_COLUMNS:
         # Random waves of so many numbers say nearly the same of every state but the nearest.
         own = min(max(round(number / (2 * size)), 1), MOST_OWN_WAVES)
-        number = _even(number - 2 * own * size, MOST_STATE_FEATURES)
-    waves = feature_maps.fourier(number, times_median=times_median, of="state", recode=True)
-    return feature_maps.concatenate(waves, feature_maps.columns("state", waves=own))
+    for waves in (own, 0):
+        width = width_of(states, waves)
+        left = _even(min(number - 2 * waves * size, most - width), MOST_STATE_FEATURES)
+        if left + width <= rows // ROWS_PER_FEATURE:
+            columns = feature_maps.columns("state", waves=waves)
+            return feature_maps.concatenate(_random_waves(left, rows), columns)
+    return _random_waves(number, rows)
+
+
+def _random_waves(number: int, rows: int) -> FeatureChoice:
+    """Waves of all numbers of the state together."""
+    many = rows // ROWS_PER_STATE_FEATURE >= MOST_STATE_FEATURES
+    times_median = TIMES_MEDIAN_MANY if many else TIMES_MEDIAN
+    return feature_maps.fourier(number, times_median=times_median, of="state", recode=True)
 
 
 def with_defaults(logs: Logs, gamma: float, given: Mapping[str, Any]) -> dict[str, Any]:

@@ -18,18 +18,22 @@ from bayesdice_ppl.features.maps import scale_of
 from bayesdice_ppl.fitting.inputs import Inputs
 from bayesdice_ppl.keys import seed_sequence
 
-PATHS = 100
-"""Simulated paths of each policy."""
+PATHS, FEWEST_PATHS, ALL_PATHS = 100, 30, 1_000
+"""Most and fewest simulated paths of each policy, and how many all policies share."""
 LEFT_WEIGHT, MOST_STEPS = 0.02, 400
 """Discounted weight past the end of a path, and most steps; there are half as many at gamma = 1."""
 NEIGHBORS = 15
 """Logged transitions from which a step is taken."""
-MOST_ROWS = 50_000
+WIDER = 200
+"""Those that are searched for an action of the candidate where none of the nearest has one."""
+MOST_ROWS = 10_000
 """Transitions of a larger log that are used, at random."""
 LEAST_CORRELATION = 0.3
 """Least correlation between a number and what follows it with which it counts as persisting."""
 _FAR = 0.99
 """Share of the logged states that lie nearer to another episode than what counts as far."""
+_LEAST_FAR = 1e-6
+"""Distances below this, in standard deviations, are rounding."""
 _JUDGED, _SEARCHED = 1_000, 60
 """States from which that distance is taken, and how many neighbors are searched for it."""
 
@@ -106,7 +110,8 @@ def share_outside(
     -----
     A state is far if the nearest logged one is farther than 99 % of the logged states are from
     their nearest neighbor in another episode, all numbers in standard deviations. It counts as far
-    too if the candidate takes none of the actions that were logged nearby. A number that does not
+    too if the candidate takes none of the actions that were logged nearby. Time after the end of
+    a path that ends is inside. A number that does not
     persist from step to step takes the value that followed, and does not move.
     """
     from scipy.spatial import KDTree
@@ -119,33 +124,60 @@ def share_outside(
     tree = KDTree(scale(state))
     far = _far(tree, episode, rng)
     weights = np.concatenate([np.ones((1, len(state))), ratio])
-    of_path = np.repeat(np.arange(len(weights)), PATHS)
+    n_paths = int(np.clip(ALL_PATHS // len(weights), FEWEST_PATHS, PATHS))
+    of_path = np.repeat(np.arange(len(weights)), n_paths)
     kept = _persists(state[~ended], following[~ended])
     moved = np.where(ended[:, None], 0.0, following - kept * state)
 
-    def fresh(number: int) -> Float[np.ndarray, "number p"]:
-        return start[rng.integers(len(start), size=number)]
+    def fresh() -> Float[np.ndarray, "paths p"]:
+        # Policies share all that is random, so that equal ones go the same way.
+        return np.tile(start[rng.integers(len(start), size=n_paths)], (len(weights), 1))
 
-    now, alive = fresh(len(of_path)), np.ones(len(of_path), dtype=bool)
+    def weighed(
+        path: Int[np.ndarray, " q"], k: int
+    ) -> tuple[Float[np.ndarray, " q"], Int[np.ndarray, "q k"], Float[np.ndarray, "q k"]]:
+        near = np.arange(1, min(k, len(state)) + 1)
+        distance, found = tree.query(scale(now[path]), k=near, workers=-1)
+        weight = weights[of_path[path][:, None], found]
+        if k > NEIGHBORS:
+            weight = np.where(distance <= distance[:, :1] + 2.0 * far, weight, 0.0)
+        return distance[:, 0], found, weight
+
+    now, alive = fresh(), np.ones(len(of_path), dtype=bool)
     outside, total = np.zeros(len(of_path)), 0.0
-    n_neighbors = min(NEIGHBORS, len(state))
     for discount in gamma ** np.arange(_steps(gamma)):
-        distance, near = tree.query(scale(now), k=np.arange(1, n_neighbors + 1))
-        weight = weights[of_path[:, None], near]
-        none = weight.sum(axis=1) == 0.0
-        outside += discount * (alive & ((distance[:, 0] > far) | none))
         total += discount
-        reached = np.cumsum(np.where(none[:, None], 1.0, weight), axis=1)
-        drawn = reached < rng.random((len(now), 1)) * reached[:, -1:]
-        taken = np.take_along_axis(near, drawn.sum(axis=1)[:, None], axis=1)[:, 0]
-        now = kept * now + moved[taken]
+        uniform, again = np.tile(rng.random(n_paths), len(weights)), fresh()
+        path = np.flatnonzero(alive)
+        distance, near, weight = weighed(path, NEIGHBORS)
+        taken = _drawn(near, weight, uniform[path])
+        none = np.flatnonzero(weight.sum(axis=1) == 0.0)
+        if len(none):
+            # An action that is rare in the log may still be there, a little farther away.
+            _, near, weight = weighed(path[none], WIDER)
+            found = weight.sum(axis=1) > 0.0
+            taken[none[found]] = _drawn(near, weight, uniform[path[none]])[found]
+            none = none[~found]
+        left = distance > far
+        left[none] = True
+        outside[path] += discount * left
         over = ended[taken]
-        if restart:
-            now[over] = fresh(int(over.sum()))
-        else:
-            alive &= ~over
-    share = outside.reshape(len(weights), PATHS).mean(axis=1) / total
-    return np.maximum(share[1:] - share[0], 0.0)
+        now[path] = np.where(over[:, None], again[path], kept * now[path] + moved[taken])
+        if not restart:
+            alive[path] = ~over
+    share = outside.reshape(len(weights), n_paths).mean(axis=1) / total
+    # A candidate that is always outside has a share of 1, whatever the simulation errs.
+    return np.maximum(share[1:] - share[0], 0.0) / max(1.0 - share[0], np.finfo(float).tiny)
+
+
+def _drawn(
+    near: Int[np.ndarray, "q k"], weight: Float[np.ndarray, "q k"], uniform: Float[np.ndarray, " q"]
+) -> Int[np.ndarray, " q"]:
+    """One of the neighbors by weight, or any of them where none has weight."""
+    none = weight.sum(axis=1, keepdims=True) == 0.0
+    reached = np.cumsum(np.where(none, 1.0, weight), axis=1)
+    place = (reached < uniform[:, None] * reached[:, -1:]).sum(axis=1)
+    return np.take_along_axis(near, place[:, None], axis=1)[:, 0]
 
 
 def _persists(
@@ -179,4 +211,4 @@ def _far(tree: object, episode: Int[np.ndarray, " n"], rng: np.random.Generator)
     other = episode[near] != episode[judged][:, None]
     # Where no neighbor is of another episode, the last one stands for it.
     first = np.where(other.any(axis=1), np.argmax(other, axis=1), len(searched) - 1)
-    return float(np.quantile(distance[np.arange(len(judged)), first], _FAR))
+    return max(float(np.quantile(distance[np.arange(len(judged)), first], _FAR)), _LEAST_FAR)

@@ -38,6 +38,13 @@ def test_every_number_that_varies_has_a_variance_of_one_in_all():
     np.testing.assert_allclose([variance[:7].sum(), *variance[7:]], [1.0, 1.0, 1.0, 0.0])
 
 
+def test_a_number_that_is_always_the_same_is_zero_whatever_rounding_says():
+    always = np.full((1000, 1), 0.1)
+    assert always.std() > 0.0
+    columns = columns_of(always)
+    np.testing.assert_allclose(columns(np.array([[0.1], [0.2]])), [[0.0], [0.1]], atol=1e-12)
+
+
 def test_a_heavy_tail_is_drawn_in_and_keeps_its_order():
     (form,) = columns_of(SPENT[:, None]).each
     found = form(SPENT)[:, 0]

@@ -309,6 +309,16 @@ def test_a_state_of_many_numbers_has_most_features_in_one_number_each(size, expe
     assert ("waves=" in said) is (size > 12)
 
 
+def test_a_small_log_of_many_codes_gets_no_more_features_than_it_can_bear():
+    n = 400
+    codes = {f"obs_{i}": np.random.default_rng(i).integers(8, size=n) for i in range(12)}
+    rest = {"action": np.arange(n) % 2, "reward": np.zeros(n), "propensity": np.full(n, 0.5)}
+    frame = pl.DataFrame({"episode_id": np.arange(n) // 20, "step": np.arange(n) % 20, **codes})
+    logs = bd.Logs.from_dataframe(frame.with_columns(**{k: pl.Series(v) for k, v in rest.items()}))
+    said = settings_for(logs, gamma=0.9).flat["features"]
+    assert said == "fourier(10, times_median=0.5, of='state', recode=True)"
+
+
 @pytest.mark.slow
 def test_columns_of_noise_do_not_bias_the_belief():
     """The values are those of the chain, whatever stands beside its state."""
