@@ -251,7 +251,7 @@ class BeliefView:
     influential_episode_share = Variable(_DATA, _P, "", "Largest episode's share of the evidence.")
     negative_mass = Variable(_DATA, _P, "", "Negative share of the mass of the pilot's ratio.")
     capped_share = Variable(_DATA, _P, "", "Share of the action ratio's weight above its cap.")
-    outside_share = Variable(_DATA, _P, "", "Share of simulated steps far from all logged states.")
+    outside_share = Variable(_DATA, _P, "", "Share of simulated time outside the log.")
     action_standard_error = Variable(_DATA, _P, _STEP, "Error from drawing actions; 0 if exact.")
     elbo = Variable("fit_data", ("policy", "step"), "nats", "ELBO at each step of SVI.")
 

@@ -37,7 +37,7 @@ class Standardized(NamedTuple):
 
 
 @final
-class DrawnIn(NamedTuple):
+class Compressed(NamedTuple):
     """A number with heavy tails: asinh of its distance to the median, then standardized.
 
     Attributes
@@ -77,7 +77,7 @@ class Indicators(NamedTuple):
         return (values[:, None] == self.values) * self.size
 
 
-Column = Standardized | DrawnIn | Indicators
+Column = Standardized | Compressed | Indicators
 
 
 @final
@@ -157,7 +157,7 @@ def _column(values: Float[np.ndarray, " b"], center: float, sd: float) -> Column
     if kurtosis <= HEAVY_TAILS or size <= 0.0:
         return Standardized(center, sd)
     drawn = np.arcsinh((values - median) / size)
-    return DrawnIn(float(median), size, Standardized(float(drawn.mean()), float(drawn.std())))
+    return Compressed(float(median), size, Standardized(float(drawn.mean()), float(drawn.std())))
 
 
 @final
@@ -181,13 +181,10 @@ class ColumnsMap(NamedTuple):
 
     def __call__(self, points: Points) -> Float[np.ndarray, "b d"]:
         """Features of points."""
-        values = numbers(points, self.of, "columns")
-        if self.waves == 0:
-            return self.columns(values)
-        found = []
+        values, found = numbers(points, self.of, "columns"), []
         for column, part in zip(self.columns.each, values.T, strict=True):
             own = column(part)
-            if not isinstance(column, Indicators):
+            if self.waves and not isinstance(column, Indicators):
                 phase = own * (np.pi / WAVE_LENGTH * np.arange(1, self.waves + 1))
                 own = np.concatenate([np.cos(phase), np.sin(phase)], axis=1)
             found.append(own)

@@ -185,7 +185,7 @@ def fourier(
     of
         ``"state"``, ``"action"`` or ``"both"``: the vectors that are looked at.
     recode
-        True: numbers with few values as indicators, and heavy tails drawn in, as `columns` has
+        True: numbers with few values as indicators, and heavy tails compressed, as `columns` has
         them. For ``of="state"``.
 
     Raises

@@ -149,7 +149,7 @@ def lay_out(
         normalization_epsilon=own_epsilon,
         normalization_probability=own_probability,
         capped_share=None if known is None else known.capped,
-        outside_share=outside,
+        outside_share=None if outside is None else outside.share,
         clone=None if known is None else known.report,
         action_standard_error=None if settings.tabular else action_sampling_error(prepared),
         **sampling_diagnostics(solution),

@@ -9,6 +9,7 @@ is the error of the simulation, and is subtracted.
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING, NamedTuple, final
 
 import jax
 import numpy as np
@@ -17,6 +18,9 @@ from jaxtyping import Bool, Float, Int, PRNGKeyArray
 from bayesdice_ppl.features.maps import scale_of
 from bayesdice_ppl.fitting.inputs import Inputs
 from bayesdice_ppl.keys import seed_sequence
+
+if TYPE_CHECKING:
+    from scipy.spatial import KDTree
 
 PATHS, FEWEST_PATHS, ALL_PATHS = 100, 30, 1_000
 """Most and fewest simulated paths of each policy, and how many all policies share."""
@@ -38,7 +42,23 @@ _JUDGED, _SEARCHED = 1_000, 60
 """States from which that distance is taken, and how many neighbors are searched for it."""
 
 
-def outside_log(inputs: Inputs, rng_key: PRNGKeyArray) -> Float[np.ndarray, " N"] | None:
+@final
+class Outside(NamedTuple):
+    """How much of its discounted time each policy spends outside the log when it is simulated.
+
+    Attributes
+    ----------
+    share
+        Of each candidate, beyond what the logging policy shows, shape (N,), in [0, 1].
+    logging
+        Of the logging policy: the error of the simulation.
+    """
+
+    share: Float[np.ndarray, " N"]
+    logging: float
+
+
+def outside_log(inputs: Inputs, rng_key: PRNGKeyArray) -> Outside | None:
     """Share of each candidate's steps outside the log's states; see `share_outside`.
 
     Parameters
@@ -50,9 +70,8 @@ def outside_log(inputs: Inputs, rng_key: PRNGKeyArray) -> Float[np.ndarray, " N"
 
     Returns
     -------
-    array or None
-        Shape (N,); None for labels, for bandits, for one episode, and where the logging policy is
-        not known.
+    Outside or None
+        None for labels, for bandits, for one episode, and where the logging policy is not known.
     """
     logs, moments, known = inputs.logs, inputs.settings.form.moments, inputs.action_ratios
     if known is None or not logs.vector_states or moments.gamma == 0.0 or logs.n_episodes < 2:
@@ -82,8 +101,8 @@ def share_outside(
     rng: np.random.Generator,
     *,
     restart: bool,
-) -> Float[np.ndarray, " N"]:
-    """Share of each candidate's discounted steps in states far from all that were logged.
+) -> Outside:
+    """Share of each candidate's discounted time far from all logged states, or without its actions.
 
     Parameters
     ----------
@@ -101,18 +120,13 @@ def share_outside(
     restart
         Whether a termination is followed by a fresh start; else the path ends.
 
-    Returns
-    -------
-    array
-        Shape (N,), in [0, 1], beyond what the logging policy shows.
-
     Notes
     -----
     A state is far if the nearest logged one is farther than 99 % of the logged states are from
     their nearest neighbor in another episode, all numbers in standard deviations. It counts as far
     too if the candidate takes none of the actions that were logged nearby. Time after the end of
-    a path that ends is inside. A number that does not
-    persist from step to step takes the value that followed, and does not move.
+    a path that ends is inside. A number that does not persist from step to step takes the value
+    that followed, and does not move.
     """
     from scipy.spatial import KDTree
 
@@ -167,7 +181,8 @@ def share_outside(
             alive[path] = ~over
     share = outside.reshape(len(weights), n_paths).mean(axis=1) / total
     # A candidate that is always outside has a share of 1, whatever the simulation errs.
-    return np.maximum(share[1:] - share[0], 0.0) / max(1.0 - share[0], np.finfo(float).tiny)
+    beyond = np.maximum(share[1:] - share[0], 0.0) / max(1.0 - share[0], np.finfo(float).tiny)
+    return Outside(beyond, float(share[0]))
 
 
 def _drawn(
@@ -200,11 +215,8 @@ def _steps(gamma: float) -> int:
     return min(math.ceil(math.log(LEFT_WEIGHT) / math.log(gamma)), MOST_STEPS)
 
 
-def _far(tree: object, episode: Int[np.ndarray, " n"], rng: np.random.Generator) -> float:
+def _far(tree: KDTree, episode: Int[np.ndarray, " n"], rng: np.random.Generator) -> float:
     """Distance past which a state is far from a logged one."""
-    from scipy.spatial import KDTree
-
-    assert isinstance(tree, KDTree)
     judged = rng.choice(tree.n, min(_JUDGED, tree.n), replace=False)
     searched = np.arange(1, min(_SEARCHED, tree.n) + 1)
     distance, near = tree.query(tree.data[judged], k=searched)

@@ -12,6 +12,7 @@ from bayesdice_ppl.belief import SupportWarning
 from bayesdice_ppl.fitting.action_ratio import MOST
 from bayesdice_ppl.fitting.inputs import Inputs
 from bayesdice_ppl.fitting.settings import FitSettings
+from bayesdice_ppl.fitting.simulated_states import Outside
 from bayesdice_ppl.inference import Solution
 from bayesdice_ppl.statistics import Statistic
 
@@ -30,7 +31,9 @@ MEAN_WEIGHT = 5.0
 CAPPED = (0.05, 0.3)
 """Share of a candidate's weight above the cap of its action ratio: warns past, abstains past."""
 OUTSIDE = (0.05, 0.1)
-"""Share of a candidate's simulated steps far from all logged states: warns past, abstains past."""
+"""Share of a candidate's simulated time outside the log: warns past, abstains past."""
+UNJUDGED = 0.3
+"""The same share of the logging policy itself, past which the simulation says too little."""
 TAIL_MIN = 5.0
 """Effective transitions that a tail needs."""
 UNMET = 0.05
@@ -144,23 +147,31 @@ def capped_weight(inputs: Inputs) -> list[SupportWarning]:
     ]
 
 
-def outside_states(names: tuple[str, ...], share: np.ndarray | None) -> list[SupportWarning]:
-    """Warn when a candidate would go where the log has not been.
+def outside_states(names: tuple[str, ...], outside: Outside | None) -> list[SupportWarning]:
+    """Warn when a candidate would go where the log has not been, or when that cannot be judged.
 
     In worlds whose candidates fill a queue, empty a stock or reach a toxic dose, which the log
     hardly holds, beliefs were off by three to fifteen of their sds and nothing else said so.
     """
-    if share is None:
+    if outside is None:
         return []
+    if outside.logging > UNJUDGED:
+        reason = (
+            "cannot be checked for states outside the log. Simulated from the log's own "
+            f"transitions, the logging policy itself spends {outside.logging:.0%} of its "
+            "discounted time outside, as it does with a clock or a counter in the state. Log "
+            "longer episodes, or leave such numbers out."
+        )
+        return [SupportWarning(name, reason, False) for name in names]
     return [
         SupportWarning(
             name,
-            f"would spend {value:.0%} of its discounted steps in states far from all that were "
-            "logged, when it is simulated from the log's own transitions. What its belief says of "
-            "them is extrapolated. Log a policy closer to it.",
+            f"spends {value:.0%} of its discounted time outside the log, when it is simulated from "
+            "the log's own transitions: far from all logged states, or where none of its actions "
+            "was logged. What its belief says there is extrapolated. Log a policy closer to it.",
             bool(value > OUTSIDE[1]),
         )
-        for name, value in zip(names, share, strict=True)
+        for name, value in zip(names, outside.share, strict=True)
         if value > OUTSIDE[0]
     ]
 

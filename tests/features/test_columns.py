@@ -7,7 +7,7 @@ import pytest
 import bayesdice_ppl as bd
 from bayesdice_ppl.errors import SettingsError
 from bayesdice_ppl.features import Points, Space
-from bayesdice_ppl.features.columns import DrawnIn, Indicators, Standardized, columns_of
+from bayesdice_ppl.features.columns import Compressed, Indicators, Standardized, columns_of
 
 RNG = np.random.default_rng(0)
 WEEKDAY = np.arange(700) % 7.0
@@ -20,7 +20,7 @@ SPACE = Space(Points(STATES, RNG.normal(size=(700, 1))), None, None)
 
 def test_each_number_takes_the_form_that_its_values_ask_for():
     forms = columns_of(STATES).each
-    assert [type(form) for form in forms] == [Indicators, Standardized, DrawnIn, Standardized]
+    assert [type(form) for form in forms] == [Indicators, Standardized, Compressed, Standardized]
     np.testing.assert_array_equal(forms[0].values, range(7))
 
 
@@ -45,7 +45,7 @@ def test_a_number_that_is_always_the_same_is_zero_whatever_rounding_says():
     np.testing.assert_allclose(columns(np.array([[0.1], [0.2]])), [[0.0], [0.1]], atol=1e-12)
 
 
-def test_a_heavy_tail_is_drawn_in_and_keeps_its_order():
+def test_a_heavy_tail_is_compressed_and_keeps_its_order():
     (form,) = columns_of(SPENT[:, None]).each
     found = form(SPENT)[:, 0]
     np.testing.assert_array_equal(np.argsort(found), np.argsort(SPENT))

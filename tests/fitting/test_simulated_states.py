@@ -6,7 +6,8 @@ import polars as pl
 import pytest
 
 import bayesdice_ppl as bd
-from bayesdice_ppl.fitting.simulated_states import share_outside
+from bayesdice_ppl.fitting.simulated_states import Outside, share_outside
+from bayesdice_ppl.fitting.warnings import outside_states
 
 
 def seesaw(n_episodes=40, n_steps=10):
@@ -29,7 +30,7 @@ def test_where_none_of_its_actions_was_logged_a_candidate_is_outside(gamma):
     state, following, episode = seesaw()
     up = ((following - state)[:, 0] == 1.0) & (state[:, 0] == 0.0)
     never = np.zeros(len(state))
-    found = share_outside(
+    found, _ = share_outside(
         state,
         following,
         np.zeros(len(state), dtype=bool),
@@ -60,7 +61,7 @@ def test_a_candidate_that_drifts_away_is_outside_as_often_as_it_is_in_truth():
     state, following, episode, action = drifting()
     shifts = np.array([0.0, 0.25, 0.5, 0.75])
     ratio = np.exp((action * shifts[:, None] - 0.5 * shifts[:, None] ** 2) / 0.25)
-    found = share_outside(
+    found, _ = share_outside(
         state,
         following,
         np.zeros(len(state), dtype=bool),
@@ -90,7 +91,7 @@ def test_an_action_that_is_rare_in_the_log_is_no_state_outside_it():
     rng = np.random.default_rng(7)
     state, following = rng.normal(size=(2, 3000, 2))
     rare = 10.0 * (rng.random(3000) < 0.1)
-    found = share_outside(
+    found, _ = share_outside(
         state,
         following,
         np.zeros(3000, dtype=bool),
@@ -108,7 +109,7 @@ def test_a_number_that_does_not_persist_does_not_wander_off():
     """A candidate that likes what is followed by a high number, which says nothing of the next."""
     rng = np.random.default_rng(6)
     state, following = rng.normal(size=(2, 400, 1))
-    found = share_outside(
+    found, _ = share_outside(
         state,
         following,
         np.zeros(400, dtype=bool),
@@ -132,12 +133,35 @@ def test_after_a_termination_there_is_a_fresh_start_or_nothing():
     restart, absorb = (
         share_outside(
             *given, np.stack([ends, goes_on]), 0.9, np.random.default_rng(0), restart=restart
-        )
+        ).share
         for restart in (True, False)
     )
     # The logging policy leaves too, and what it leaves is subtracted.
     assert restart[0] == absorb[0] == 0.0
     assert (restart[1] > 0.1) & (absorb[1] > 0.1)
+
+
+def test_where_the_logging_policy_itself_leaves_the_log_the_check_says_so():
+    """A clock in the state: 30 steps were logged, and some 80 count."""
+    step = np.tile(np.arange(30.0), 20)[:, None]
+    found = share_outside(
+        step,
+        step + 1.0,
+        np.zeros(600, dtype=bool),
+        np.repeat(np.arange(20), 30),
+        np.zeros((1, 1)),
+        np.ones((1, 600)),
+        0.95,
+        np.random.default_rng(0),
+        restart=True,
+    )
+    weight = 0.95 ** np.arange(np.ceil(np.log(0.02) / np.log(0.95)))
+    assert found.logging == pytest.approx(weight[30:].sum() / weight.sum(), abs=0.02)
+    assert found.share[0] == 0.0
+    (told,) = outside_states(("same",), Outside(found.share, 0.4))
+    assert "cannot be checked" in told.reason
+    assert not told.abstain
+    assert not outside_states(("same",), found._replace(logging=0.2))
 
 
 def test_a_belief_says_so_and_abstains():
@@ -174,6 +198,6 @@ def test_a_belief_says_so_and_abstains():
     assert share[0] < 0.05
     assert share[1] > 0.1
     view = bd.belief.BeliefView(belief)
-    said = [w for w in view.support_warnings if "far from all that were logged" in w.reason]
+    said = [w for w in view.support_warnings if "outside the log" in w.reason]
     assert [(w.policy, w.abstain) for w in said] == [("far", True)]
-    assert f"{share[1]:.0%} of its discounted steps" in said[0].reason
+    assert f"{share[1]:.0%} of its discounted time" in said[0].reason
