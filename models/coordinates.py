@@ -6,11 +6,11 @@ constraints make a posterior thin; in these coordinates it is round enough to mo
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
+from bayesdice_ppl.arrays import cholesky, eigh, library_of
 from bayesdice_ppl.models.gaussian import condition
 
 _TIGHT = 0.05
@@ -28,8 +28,8 @@ class Coordinates(NamedTuple):
         Lower triangular, shape (L, L).
     """
 
-    center: Float[Array, " L"]
-    factor: Float[Array, "L L"]
+    center: Float[Any, " L"]
+    factor: Float[Any, "L L"]
 
 
 class Start(NamedTuple):
@@ -46,23 +46,24 @@ class Start(NamedTuple):
         standard deviations off.
     """
 
-    offset: float | Float[Array, ""] = 3.0
-    scale: float | Float[Array, ""] = 3.0
+    offset: float | Float[Any, ""] = 3.0
+    scale: float | Float[Any, ""] = 3.0
 
 
-def start_direction(coordinates: Coordinates) -> Float[Array, " L"]:
+def start_direction(coordinates: Coordinates) -> Float[Any, " L"]:
     """Signs with which every coordinate raises the last latent number, shape (L,)."""
     last = coordinates.factor[-1]
-    return jnp.where(last >= 0.0, jnp.ones_like(last), -jnp.ones_like(last))
+    xp = library_of(last)
+    return xp.where(last >= 0.0, xp.ones_like(last), -xp.ones_like(last))
 
 
 def rough_noise(
-    covariance: Float[Array, "R R"],
-    rows: Float[Array, " R"],
-    price: Float[Array, ""],
+    covariance: Float[Any, "R R"],
+    rows: Float[Any, " R"],
+    price: Float[Any, ""],
     *,
     tight: bool,
-) -> Float[Array, "R R"]:
+) -> Float[Any, "R R"]:
     """Noise of the residual, made round except in its nearly exact directions.
 
     Parameters
@@ -84,25 +85,26 @@ def rough_noise(
     correlations, and with them the posterior's shape. The squared penalty has no such directions,
     and gets only the scales of Sigma.
     """
-    scale = jnp.sqrt(jnp.diagonal(covariance))
+    xp = library_of(covariance)
+    scale = xp.sqrt(xp.diagonal(covariance))
     both = rows[:, None] * rows
     if tight:
-        correlation = jnp.where(both > 0.0, covariance / scale[:, None] / scale, jnp.eye(len(rows)))
-        values, vectors = jnp.linalg.eigh(correlation)
-        flattened = (vectors * jnp.where(values < _TIGHT, values, 1.0)) @ vectors.T
+        correlation = xp.where(both > 0.0, covariance / scale[:, None] / scale, xp.eye(len(rows)))
+        values, vectors = eigh(correlation)
+        flattened = (vectors * xp.where(values < _TIGHT, values, 1.0)) @ vectors.T
     else:
-        flattened = jnp.eye(len(rows))
+        flattened = xp.eye(len(rows))
         # In the squared penalty's units: scales relative to their geometric mean.
-        scale = scale / jnp.exp(jnp.sum(rows * jnp.log(scale)) / jnp.sum(rows))
+        scale = scale / xp.exp(xp.sum(rows * xp.log(scale)) / xp.sum(rows))
     return both * flattened * scale[:, None] * scale / price
 
 
 def gaussian_coordinates(
-    matrix: Float[Array, "R L"],
-    offset: Float[Array, " R"],
-    noise: Float[Array, "R R"],
-    prior_mean: Float[Array, " L"],
-    prior_scale: Float[Array, " L"],
+    matrix: Float[Any, "R L"],
+    offset: Float[Any, " R"],
+    noise: Float[Any, "R R"],
+    prior_mean: Float[Any, " L"],
+    prior_scale: Float[Any, " L"],
 ) -> Coordinates:
     """Coordinates from conditioning the prior on residual = 0 under a rough noise.
 
@@ -120,5 +122,6 @@ def gaussian_coordinates(
     """
     found = condition(matrix, offset, noise, prior_mean, prior_scale)
     spread = found.covariance
-    jitter = _JITTER * jnp.diagonal(spread) + jnp.finfo(spread.dtype).tiny
-    return Coordinates(found.mean, jnp.linalg.cholesky(spread + jnp.diag(jitter)))
+    xp = library_of(spread)
+    jitter = _JITTER * xp.diagonal(spread) + xp.finfo(spread.dtype).tiny
+    return Coordinates(found.mean, cholesky(spread + xp.diag(jitter)))

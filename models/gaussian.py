@@ -7,11 +7,11 @@ the gain form treats both correctly.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-import jax.numpy as jnp
-from jax.scipy.linalg import cho_solve
-from jaxtyping import Array, Float
+from jaxtyping import Float
+
+from bayesdice_ppl.arrays import added, cholesky, eigh, library_of, solve_lower
 
 RELATIVE_TOLERANCE = 1e-12
 """Eigenvalues of the scaled innovation below this share of the largest count as zero."""
@@ -36,13 +36,13 @@ class GaussianPosterior(NamedTuple):
         A square root of the covariance, shape (P + 1, L): covariance = factor factor'.
     """
 
-    mean: Float[Array, " K"]
-    factor: Float[Array, "K L"]
+    mean: Float[Any, " K"]
+    factor: Float[Any, "K L"]
 
     @property
-    def sd(self) -> Float[Array, " K"]:
+    def sd(self) -> Float[Any, " K"]:
         """Standard deviations, shape (P + 1,)."""
-        return jnp.sqrt(jnp.sum(self.factor**2, axis=-1))
+        return library_of(self.factor).sqrt((self.factor**2).sum(axis=-1))
 
 
 class Conditioned(NamedTuple):
@@ -56,9 +56,9 @@ class Conditioned(NamedTuple):
         How the mean moves against the residual, shape (K, R): mean = mean0 - gain residual0.
     """
 
-    mean: Float[Array, " K"]
-    covariance: Float[Array, "K K"]
-    gain: Float[Array, "K R"]
+    mean: Float[Any, " K"]
+    covariance: Float[Any, "K K"]
+    gain: Float[Any, "K R"]
 
 
 class ConditionedValue(NamedTuple):
@@ -75,17 +75,17 @@ class ConditionedValue(NamedTuple):
         `Conditioned.gain`.
     """
 
-    mean: Float[Array, " K"]
-    variance: Float[Array, ""]
-    gain: Float[Array, " R"]
+    mean: Float[Any, " K"]
+    variance: Float[Any, ""]
+    gain: Float[Any, " R"]
 
 
 def condition(
-    matrix: Float[Array, "R K"],
-    offset: Float[Array, " R"],
-    noise: Float[Array, "R R"],
-    prior_mean: Float[Array, " K"],
-    prior_scale: Float[Array, " K"],
+    matrix: Float[Any, "R K"],
+    offset: Float[Any, " R"],
+    noise: Float[Any, "R R"],
+    prior_mean: Float[Any, " K"],
+    prior_scale: Float[Any, " K"],
 ) -> Conditioned:
     """Condition N(prior_mean, diag(prior_scale^2)) on matrix x + offset = 0 up to noise.
 
@@ -108,17 +108,18 @@ def condition(
     unit, scale = _innovation(matrix, spread, noise)
     gain = _unit_solve(unit, spread * scale[:, None]).T * scale
     mean = prior_mean - gain @ (matrix @ prior_mean + offset)
-    left = jnp.eye(prior_mean.shape[0], dtype=matrix.dtype) - gain @ matrix
+    identity = library_of(matrix).eye(prior_mean.shape[0], dtype=matrix.dtype)
+    left = identity - gain @ matrix
     covariance = (left * variance) @ left.T + gain @ noise @ gain.T
     return Conditioned(mean, 0.5 * (covariance + covariance.T), gain)
 
 
 def condition_value(
-    matrix: Float[Array, "R K"],
-    offset: Float[Array, " R"],
-    noise: Float[Array, "R R"],
-    prior_mean: Float[Array, " K"],
-    prior_scale: Float[Array, " K"],
+    matrix: Float[Any, "R K"],
+    offset: Float[Any, " R"],
+    noise: Float[Any, "R R"],
+    prior_mean: Float[Any, " K"],
+    prior_scale: Float[Any, " K"],
     *,
     wide: int | None = None,
 ) -> ConditionedValue:
@@ -144,50 +145,54 @@ def condition_value(
     variance = prior_scale**2
     spread = matrix * variance
     unit, scale = _innovation(matrix, spread, noise)
-    right = jnp.stack([spread[:, -1], matrix @ prior_mean + offset], axis=1)
+    xp = library_of(matrix)
+    right = xp.stack([spread[:, -1], matrix @ prior_mean + offset], axis=1)
     solved = _unit_solve(unit, right * scale[:, None], wide) * scale[:, None]
     gain, pull = solved[:, 0], solved[:, 1]
-    left = (-gain @ matrix).at[-1].add(1.0)
+    left = added(-gain @ matrix, -1, 1.0)
     return ConditionedValue(
         mean=prior_mean - spread.T @ pull,
-        variance=jnp.sum(left**2 * variance) + gain @ (noise @ gain),
+        variance=(left**2 * variance).sum() + gain @ (noise @ gain),
         gain=gain,
     )
 
 
 def _innovation(
-    matrix: Float[Array, "R K"], spread: Float[Array, "R K"], noise: Float[Array, "R R"]
-) -> tuple[Float[Array, "R R"], Float[Array, " R"]]:
+    matrix: Float[Any, "R K"], spread: Float[Any, "R K"], noise: Float[Any, "R R"]
+) -> tuple[Float[Any, "R R"], Float[Any, " R"]]:
     """G P0 G' + V scaled to a unit diagonal, and the scale of each row, 0 for an empty one."""
+    xp = library_of(matrix, noise)
     innovation = spread @ matrix.T + noise
     # Rows differ in units. On a unit diagonal one tolerance fits all.
-    diagonal = jnp.diagonal(innovation)
-    scale = jnp.where(diagonal > 0.0, 1.0 / jnp.sqrt(jnp.where(diagonal > 0.0, diagonal, 1.0)), 0.0)
+    diagonal = xp.diagonal(innovation)
+    scale = xp.where(diagonal > 0.0, 1.0 / xp.sqrt(xp.where(diagonal > 0.0, diagonal, 1.0)), 0.0)
     return innovation * scale[:, None] * scale, scale
 
 
 def _unit_solve(
-    unit: Float[Array, "R R"], right: Float[Array, "R L"], wide: int | None = None
-) -> Float[Array, "R L"]:
+    unit: Float[Any, "R R"], right: Float[Any, "R L"], wide: int | None = None
+) -> Float[Any, "R L"]:
     """unit^+ right for a positive semidefinite matrix with a diagonal of ones, or zeros."""
+    xp = library_of(unit)
     if unit.shape[0] > (WIDE if wide is None else wide):
-        added = jnp.where(jnp.diagonal(unit) > 0.0, JITTER, 1.0)
-        factor = jnp.linalg.cholesky(unit + jnp.diag(added))
-        return cho_solve((factor, True), right)
-    values, vectors = jnp.linalg.eigh(unit)
+        jitter = xp.where(xp.diagonal(unit) > 0.0, JITTER, 1.0)
+        factor = cholesky(unit + xp.diag(jitter))
+        return solve_lower(factor, solve_lower(factor, right), transposed=True)
+    values, vectors = eigh(unit)
     kept = values > RELATIVE_TOLERANCE * values[-1]
-    inverse = jnp.where(kept, 1.0 / jnp.where(kept, values, 1.0), 0.0)
+    inverse = xp.where(kept, 1.0 / xp.where(kept, values, 1.0), 0.0)
     return (vectors * inverse) @ (vectors.T @ right)
 
 
-def square_root(covariance: Float[Array, "K K"]) -> Float[Array, "K K"]:
+def square_root(covariance: Float[Any, "K K"]) -> Float[Any, "K K"]:
     """A square root of a positive semidefinite matrix, singular ones included."""
-    scale = jnp.sqrt(jnp.maximum(jnp.diagonal(covariance), 0.0))
-    safe = jnp.where(scale > 0.0, scale, 1.0)
+    xp = library_of(covariance)
+    scale = xp.sqrt(xp.maximum(xp.diagonal(covariance), 0.0))
+    safe = xp.where(scale > 0.0, scale, 1.0)
     unit = covariance / safe[:, None] / safe
     if unit.shape[0] > WIDE:
         # A number without spread keeps a row of zeros.
-        added = jnp.where(scale > 0.0, _ROOT_JITTER, 1.0)
-        return scale[:, None] * jnp.linalg.cholesky(unit + jnp.diag(added))
-    values, vectors = jnp.linalg.eigh(unit)
-    return scale[:, None] * vectors * jnp.sqrt(jnp.maximum(values, 0.0))
+        jitter = xp.where(scale > 0.0, _ROOT_JITTER, 1.0)
+        return scale[:, None] * cholesky(unit + xp.diag(jitter))
+    values, vectors = eigh(unit)
+    return scale[:, None] * vectors * xp.sqrt(xp.maximum(values, 0.0))

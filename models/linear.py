@@ -7,15 +7,16 @@ Markov's surrogate the optimum over *all* q is then a Gaussian: the prior condit
 
 from __future__ import annotations
 
-from typing import NamedTuple, final
+from typing import Any, NamedTuple, final
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpyro.distributions as dist
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from bayesdice_ppl import checks
+from bayesdice_ppl.arrays import library_of, replaced
 from bayesdice_ppl.models import program
 from bayesdice_ppl.models.coordinates import Coordinates, gaussian_coordinates
 from bayesdice_ppl.models.gaussian import (
@@ -56,11 +57,11 @@ class LinearRatio(eqx.Module):
     """
 
     moments: Moments
-    matrix: Float[Array, "R K"]
-    prior_mean: Float[Array, " K"]
-    prior_scale: Float[Array, " K"]
-    basis: Float[Array, "P K"] | None
-    by_ratio: Float[Array, "R P"] | None
+    matrix: Float[Any, "R K"]
+    prior_mean: Float[Any, " K"]
+    prior_scale: Float[Any, " K"]
+    basis: Float[Any, "P K"] | None
+    by_ratio: Float[Any, "R P"] | None
     link: Link = eqx.field(static=True)
 
     def latent_prior(self) -> dist.Distribution:
@@ -71,7 +72,7 @@ class LinearRatio(eqx.Module):
         """A normal around the mean reward of the log."""
         return dist.Normal(self.prior_mean[-1], self.prior_scale[-1])
 
-    def by_pair(self, latent: Float[Array, "*b K"]) -> Float[Array, "*b P"]:
+    def by_pair(self, latent: Float[Any, "*b K"]) -> Float[Any, "*b P"]:
         """The ratio of each logged pair."""
         if self.basis is None:
             return self.link.ratio(latent) * self.moments.active
@@ -79,13 +80,13 @@ class LinearRatio(eqx.Module):
         known = self.moments.action_ratio
         return found if known is None else found * known
 
-    def residual(self, latent: Float[Array, "*b K"]) -> Float[Array, "*b R"]:
+    def residual(self, latent: Float[Any, "*b K"]) -> Float[Any, "*b R"]:
         """Residual at a value of zero."""
         if self.by_ratio is None or self.basis is None:
             return self.link.ratio(latent) @ self.matrix[:, :-1].T + self.moments.offset
         return self.link.ratio(latent @ self.basis.T) @ self.by_ratio.T + self.moments.offset
 
-    def recorded(self, latent: Float[Array, "*b K"]) -> Float[Array, "*b K"]:
+    def recorded(self, latent: Float[Any, "*b K"]) -> Float[Any, "*b K"]:
         """The ratio of each pair with one-hot features, else the weights."""
         weights = self.link.ratio(latent) if self.basis is None else latent
         return weights * self.moments.active
@@ -101,7 +102,7 @@ class LinearRatio(eqx.Module):
         return self.by_ratio is not None and self.link.estimates
 
     def estimate(
-        self, noise: Float[Array, "R R"], start: Float[Array, " K"] | None = None
+        self, noise: Float[Any, "R R"], start: Float[Any, " K"] | None = None
     ) -> FirstEstimate:
         """Mean of the closed form; behind some links on features the mode.
 
@@ -118,7 +119,7 @@ class LinearRatio(eqx.Module):
         slope = found.gain / found.gain[-1]
         return FirstEstimate(self._unlinked(latent[:-1]), latent[-1], slope, latent)
 
-    def _unlinked(self, weights: Float[Array, " K"]) -> Float[Array, " P"]:
+    def _unlinked(self, weights: Float[Any, " K"]) -> Float[Any, " P"]:
         """The ratio of each pair under the identity link."""
         weights = weights * self.moments.active
         if self.basis is None:
@@ -126,14 +127,16 @@ class LinearRatio(eqx.Module):
         known = self.moments.action_ratio
         return self.basis @ weights if known is None else self.basis @ weights * known
 
-    def jacobian(self, latent: Float[Array, " K"]) -> Float[Array, "R K"]:
+    def jacobian(self, latent: Float[Any, " K"]) -> Float[Any, "R K"]:
         """How the residual moves with the latent numbers, at a point."""
+        if self.link.linear:
+            return self.matrix[:, :-1]
         if self.by_ratio is None or self.basis is None:
             return jax.jacfwd(self.residual)(latent)
         steepness = 1.0 / self.link.slope(self.link.ratio(self.basis @ latent))
         return self.by_ratio @ (steepness[:, None] * self.basis)
 
-    def pair_slopes(self, latent: Float[Array, " K"]) -> Float[Array, "P K"]:
+    def pair_slopes(self, latent: Float[Any, " K"]) -> Float[Any, "P K"]:
         """How the ratio of each pair moves with the weights, at a point."""
         if self.basis is None:
             return jax.jacfwd(self.by_pair)(latent)
@@ -145,8 +148,8 @@ class LinearRatio(eqx.Module):
 
     def posterior(
         self,
-        covariance: Float[Array, "R R"],
-        price: Float[Array, ""],
+        covariance: Float[Any, "R R"],
+        price: Float[Any, ""],
         *,
         value_constraint: bool = True,
     ) -> GaussianPosterior:
@@ -167,10 +170,17 @@ class LinearRatio(eqx.Module):
             self.prior_mean[:-1],
             self.prior_scale[:-1],
         )
-        return program.with_implied_value(self, found.mean, square_root(found.covariance))
+        xp = library_of(found.mean)
+        factor = square_root(found.covariance)
+        # The value that the ratio implies: the residual of its row at a value of zero.
+        row = self.matrix[VALUE_ROW, :-1]
+        value = row @ found.mean + self.moments.offset[VALUE_ROW]
+        return GaussianPosterior(
+            xp.append(found.mean, value), xp.concatenate([factor, (row @ factor)[None]], axis=0)
+        )
 
     def value_posterior(
-        self, covariance: Float[Array, "R R"], price: Float[Array, ""]
+        self, covariance: Float[Any, "R R"], price: Float[Any, ""]
     ) -> ValuePosterior:
         """Closed form of the value's posterior alone, with the value constraint.
 
@@ -181,10 +191,11 @@ class LinearRatio(eqx.Module):
             self.matrix, self.moments.offset, covariance / price, self.prior_mean, self.prior_scale
         )
         # If nothing varies, rounding may make the variance negative.
-        return ValuePosterior(found.mean, jnp.sqrt(jnp.maximum(found.variance, 0.0)))
+        xp = library_of(found.variance)
+        return ValuePosterior(found.mean, xp.sqrt(xp.maximum(found.variance, 0.0)))
 
     def coordinates(
-        self, noise: Float[Array, "R R"], rows: Float[Array, " R"], *, value_constraint: bool
+        self, noise: Float[Any, "R R"], rows: Float[Any, " R"], *, value_constraint: bool
     ) -> Coordinates:
         """Coordinates of (weights, value), or of the weights."""
         size = None if value_constraint else -1
@@ -221,6 +232,10 @@ class LinearModel(NamedTuple):
         """Whether the ratio is linear in the weights."""
         return self.link.linear
 
+    def plain(self, *, tabular: bool) -> bool:
+        """Whether nothing is searched for: a link on features has a mode to find."""
+        return tabular or self.link.linear
+
     def record(self, *, tabular: bool) -> tuple[str, str]:
         """Weights, of pairs or of features."""
         return "weights", "pair" if tabular else "feature"
@@ -228,8 +243,8 @@ class LinearModel(NamedTuple):
     def build(self, cells: Cells, moments: Moments, prior: Prior) -> LinearRatio:
         """Build the ratio on one log, for one policy."""
         assert moments.by_ratio is not None
-        basis = None if cells.basis is None else jnp.asarray(cells.basis)
-        active = moments.active
+        basis, active = cells.basis, moments.active
+        xp = library_of(moments.by_ratio)
         if basis is not None and self.directions is not None:
             # The constant, and the coarsest directions.
             basis = basis[:, : 1 + self.directions]
@@ -239,22 +254,22 @@ class LinearModel(NamedTuple):
             by_ratio = by_ratio * known
         by_weight = by_ratio if basis is None else by_ratio @ basis
         n_rows, n_weights = by_weight.shape
-        value = jnp.zeros((n_rows, 1), by_weight.dtype).at[VALUE_ROW, 0].set(-1.0)
-        ones = jnp.ones(n_weights, by_weight.dtype)
+        value = replaced(xp.zeros((n_rows, 1), by_weight.dtype), (VALUE_ROW, 0), -1.0)
+        ones = xp.ones(n_weights, by_weight.dtype)
         if basis is None:
             mean, scale = ones, ones * prior.ratio_sd
         else:
             # The first weight is the constant's, so the prior is centered at a ratio of 1.
-            mean = jnp.zeros(n_weights, by_weight.dtype).at[0].set(1.0)
+            mean = replaced(xp.zeros(n_weights, by_weight.dtype), 0, 1.0)
             # Padded pairs have no constant either.
-            size = jnp.sqrt(jnp.sum(basis**2) / jnp.sum(basis[:, 0]))
+            size = xp.sqrt((basis**2).sum() / basis[:, 0].sum())
             scale = ones * prior.ratio_sd / size
         linked = basis is not None and not self.link.linear
         return LinearRatio(
             moments=moments._replace(by_ratio=None, active=active),
-            matrix=jnp.concatenate([by_weight, value], axis=1),
-            prior_mean=jnp.append(mean, moments.reward_mean),
-            prior_scale=jnp.append(scale, moments.reward_scale * prior.value_sd),
+            matrix=xp.concatenate([by_weight, value], axis=1),
+            prior_mean=xp.append(mean, moments.reward_mean),
+            prior_scale=xp.append(scale, moments.reward_scale * prior.value_sd),
             basis=basis,
             by_ratio=by_ratio if linked else None,
             link=self.link,

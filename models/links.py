@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple, final
+from typing import Any, NamedTuple, final
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
+
+from bayesdice_ppl.arrays import library_of
 
 _SOFTPLUS_OF_ONE = math.log(math.e - 1.0)
 """Where the softplus is 1."""
@@ -49,8 +51,12 @@ class Link(NamedTuple):
         return self.name
 
 
-def _same(x: Float[Array, "*b P"]) -> Float[Array, "*b P"]:
+def _same(x: Float[Any, "*b P"]) -> Float[Any, "*b P"]:
     return x
+
+
+def _one(x: Float[Any, "*b P"]) -> Float[Any, "*b P"]:
+    return library_of(x).ones_like(x)
 
 
 def _softplus(weight: Float[Array, "*b P"]) -> Float[Array, "*b P"]:
@@ -78,7 +84,7 @@ def _log(ratio: Float[Array, "*b P"]) -> Float[Array, "*b P"]:
     return jnp.log(ratio) + 1.0
 
 
-IDENTITY = Link("identity", _same, _same, jnp.ones_like, linear=True)
+IDENTITY = Link("identity", _same, _same, _one, linear=True)
 """The latent numbers are the ratio."""
 SOFTPLUS = Link("softplus", _softplus, _inverse_softplus, _inverse_slope)
 """log(1 + exp(w - 1 + log(e - 1))): no ratio is negative."""

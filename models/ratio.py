@@ -9,13 +9,14 @@ knows what these numbers are. `docs/architecture.md` shows how to add a model.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import jax
-import jax.numpy as jnp
+import numpy as np
 import numpyro.distributions as dist
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
+from bayesdice_ppl.arrays import added
 from bayesdice_ppl.models.coordinates import Coordinates
 from bayesdice_ppl.models.gaussian import GaussianPosterior
 from bayesdice_ppl.moments import VALUE_ROW, Cells, Moments, Prior
@@ -37,10 +38,10 @@ class FirstEstimate(NamedTuple):
         The latent numbers and the value, shape (L + 1,), from which another estimate may start.
     """
 
-    by_pair: Float[Array, " P"]
-    value: Float[Array, ""]
-    slope: Float[Array, " R"]
-    latent: Float[Array, " L"]
+    by_pair: Float[Any, " P"]
+    value: Float[Any, ""]
+    slope: Float[Any, " R"]
+    latent: Float[Any, " L"]
 
 
 class Ratio(Protocol):
@@ -59,15 +60,15 @@ class Ratio(Protocol):
         """Prior of the value, in reward per step."""
         ...
 
-    def by_pair(self, latent: Float[Array, "*b L"]) -> Float[Array, "*b P"]:
+    def by_pair(self, latent: Float[Any, "*b L"]) -> Float[Any, "*b P"]:
         """The ratio of each logged pair."""
         ...
 
-    def residual(self, latent: Float[Array, "*b L"]) -> Float[Array, "*b R"]:
+    def residual(self, latent: Float[Any, "*b L"]) -> Float[Any, "*b R"]:
         """Residual of the constraints at a value of zero."""
         ...
 
-    def recorded(self, latent: Float[Array, "*b L"]) -> Float[Array, "*b W"]:
+    def recorded(self, latent: Float[Any, "*b L"]) -> Float[Any, "*b W"]:
         """What a belief keeps about the ratio of each draw; see `RatioModel.record`."""
         ...
 
@@ -77,7 +78,7 @@ class Ratio(Protocol):
         ...
 
     def estimate(
-        self, noise: Float[Array, "R R"], start: Float[Array, " L"] | None = None
+        self, noise: Float[Any, "R R"], start: Float[Any, " L"] | None = None
     ) -> FirstEstimate:
         """The first estimate, given a first covariance of the residual.
 
@@ -92,8 +93,8 @@ class Ratio(Protocol):
 
     def coordinates(
         self,
-        noise: Float[Array, "R R"],
-        rows: Float[Array, " R"],
+        noise: Float[Any, "R R"],
+        rows: Float[Any, " R"],
         *,
         value_constraint: bool,
     ) -> Coordinates:
@@ -125,23 +126,23 @@ class Ratio(Protocol):
 class DifferentiatedRatio(Protocol):
     """A ratio that knows its slopes, and how to come by them sooner than by differentiation."""
 
-    def jacobian(self, latent: Float[Array, " L"]) -> Float[Array, "R L"]:
+    def jacobian(self, latent: Float[Any, " L"]) -> Float[Any, "R L"]:
         """How the residual moves with the latent numbers, at a point."""
         ...
 
-    def pair_slopes(self, latent: Float[Array, " L"]) -> Float[Array, "P L"]:
+    def pair_slopes(self, latent: Float[Any, " L"]) -> Float[Any, "P L"]:
         """How the ratio of each pair moves with the latent numbers, at a point."""
         ...
 
 
-def jacobian_of(ratio: Ratio) -> Callable[[Float[Array, " L"]], Float[Array, "R L"]]:
+def jacobian_of(ratio: Ratio) -> Callable[[Float[Any, " L"]], Float[Any, "R L"]]:
     """How a ratio's residual moves with the latent numbers: its own way, or by differentiation."""
     if isinstance(ratio, DifferentiatedRatio):
         return ratio.jacobian
     return jax.jacfwd(ratio.residual)
 
 
-def pair_slopes_of(ratio: Ratio) -> Callable[[Float[Array, " L"]], Float[Array, "P L"]]:
+def pair_slopes_of(ratio: Ratio) -> Callable[[Float[Any, " L"]], Float[Any, "P L"]]:
     """How the ratio of each pair moves with the latent numbers; see `jacobian_of`."""
     if isinstance(ratio, DifferentiatedRatio):
         return ratio.pair_slopes
@@ -159,15 +160,15 @@ class ValuePosterior(NamedTuple):
         Standard deviation of the value, in reward per step, scalar.
     """
 
-    mean: Float[Array, " K"]
-    sd: Float[Array, ""]
+    mean: Float[Any, " K"]
+    sd: Float[Any, ""]
 
 
 class LinearGaussianRatio(Ratio, Protocol):
     """A ratio that is linear in Gaussian latent numbers, and so has a closed form."""
 
     def posterior(
-        self, covariance: Float[Array, "R R"], price: Float[Array, ""], *, value_constraint: bool
+        self, covariance: Float[Any, "R R"], price: Float[Any, ""], *, value_constraint: bool
     ) -> GaussianPosterior:
         """Closed form of the posterior of (latent numbers, value).
 
@@ -185,7 +186,7 @@ class LinearGaussianRatio(Ratio, Protocol):
         ...
 
     def value_posterior(
-        self, covariance: Float[Array, "R R"], price: Float[Array, ""]
+        self, covariance: Float[Any, "R R"], price: Float[Any, ""]
     ) -> ValuePosterior:
         """Means of (latent numbers, value), and the spread of the value alone."""
         ...
@@ -230,11 +231,23 @@ class RatioModel(Protocol):
         ...
 
 
+@runtime_checkable
+class PlainModel(RatioModel, Protocol):
+    """A model whose ratio computes on NumPy's arrays as it does on JAX's.
+
+    Its preparation and its closed form are then not compiled, so that no log waits for a compiler.
+    """
+
+    def plain(self, *, tabular: bool) -> bool:
+        """Whether this holds with one-hot features (`tabular`), or with others."""
+        ...
+
+
 def value_prior(moments: Moments, prior: Prior) -> dist.Normal:
     """The prior of the value, the same for every model, in reward per step."""
     return dist.Normal(moments.reward_mean, moments.reward_scale * prior.value_sd)
 
 
-def less_value(residual: Float[Array, "*b R"], value: Float[Array, "*b"]) -> Float[Array, "*b R"]:
+def less_value(residual: Float[Any, "*b R"], value: Float[Any, "*b"]) -> Float[Any, "*b R"]:
     """Residual of the constraints, from the residual at a value of zero."""
-    return jnp.asarray(residual).at[..., VALUE_ROW].add(-jnp.asarray(value))
+    return added(residual, np.s_[..., VALUE_ROW], -value)

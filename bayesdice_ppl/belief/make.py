@@ -8,7 +8,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from jaxtyping import Float, PRNGKeyArray
+from jaxtyping import Float
 
 from bayesdice_ppl.belief.schema import (
     DRAWN,
@@ -120,9 +120,7 @@ def annotate(belief: DataTree, **attributes: Any) -> None:
         belief.attrs[name] = content if plain else json.dumps(_without_tuples(content))
 
 
-def origin(
-    logs: Logs, *, gamma: float, restart: bool, rng_key: PRNGKeyArray | None
-) -> dict[str, Any]:
+def origin(logs: Logs, *, gamma: float, restart: bool, rng_key: Any) -> dict[str, Any]:
     """Attributes that say where a belief comes from, for `make_belief`.
 
     Parameters

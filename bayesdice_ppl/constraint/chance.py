@@ -7,12 +7,12 @@ a plain factor in a probabilistic program (Yang et al., eqs. 12 to 14).
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
+from bayesdice_ppl.arrays import added, library_of, replaced
 from bayesdice_ppl.constraint.penalties import Penalty
 from bayesdice_ppl.moments import VALUE_ROW, Cells, Moments
 
@@ -39,8 +39,8 @@ class AuxiliaryConstraint(NamedTuple):
     """
 
     penalty: Penalty
-    price: Float[Array, ""]
-    epsilon: Float[Array, ""]
+    price: Float[Any, ""]
+    epsilon: Float[Any, ""]
 
 
 class ChanceConstraint(NamedTuple):
@@ -60,31 +60,32 @@ class ChanceConstraint(NamedTuple):
     """
 
     penalty: Penalty
-    price: Float[Array, ""]
-    epsilon: Float[Array, ""]
+    price: Float[Any, ""]
+    epsilon: Float[Any, ""]
     auxiliary: AuxiliaryConstraint | None = None
 
 
-def live_rows(moments: Moments) -> Float[Array, " R"]:
+def live_rows(moments: Moments) -> Float[Any, " R"]:
     """1 for the live rows of the residual, those that the ratio or the value moves, shape (R,)."""
     assert moments.by_ratio is not None
-    touches = jnp.any(moments.by_ratio != 0.0, axis=1).at[VALUE_ROW].set(True)
-    return jnp.where(touches, 1.0, 0.0)
+    xp = library_of(moments.by_ratio)
+    touches = replaced(xp.any(moments.by_ratio != 0.0, axis=1), VALUE_ROW, True)
+    return xp.where(touches, 1.0, 0.0)
 
 
-def row_mean_square(cells: Cells, moments: Moments) -> Float[Array, " R"]:
+def row_mean_square(cells: Cells, moments: Moments) -> Float[Any, " R"]:
     """Mean over transitions of each row's squared term, shape (R,)."""
     square = (moments.design**2).T @ cells.count
     crossed = 2.0 * moments.design[:, VALUE_ROW] @ cells.reward_sum
-    crossed = crossed + jnp.sum(cells.reward_square_sum)
-    return square.at[VALUE_ROW].add(crossed) / cells.n_transitions
+    crossed = crossed + cells.reward_square_sum.sum()
+    return added(square, VALUE_ROW, crossed) / cells.n_transitions
 
 
 def invertible(
-    covariance: Float[Array, "R R"],
-    rows: Float[Array, " R"],
-    mean_square: Float[Array, " R"],
-) -> Float[Array, "R R"]:
+    covariance: Float[Any, "R R"],
+    rows: Float[Any, " R"],
+    mean_square: Float[Any, " R"],
+) -> Float[Any, "R R"]:
     """Sigma made invertible: a small ridge on live rows, the identity on the others.
 
     Parameters
@@ -96,11 +97,12 @@ def invertible(
         Sigma, and a ridge relative to it would be zero. So a tiny share of the mean square is
         added.
     """
+    xp = library_of(covariance)
     both = rows[:, None] * rows
-    ridge = RIDGE * jnp.diagonal(covariance) + _FLOOR * jnp.where(
+    ridge = RIDGE * xp.diagonal(covariance) + _FLOOR * xp.where(
         mean_square > 0.0, mean_square, _SMALLEST
     )
-    return covariance * both + jnp.diag(jnp.where(rows > 0.0, ridge, 1.0))
+    return covariance * both + xp.diag(xp.where(rows > 0.0, ridge, 1.0))
 
 
 def residual_rank(covariance: Float[np.ndarray, "R R"]) -> int:

@@ -7,18 +7,16 @@ to a pair hide a part of Sigma; see `bayesdice_ppl.constraint.small_sample`.
 
 from __future__ import annotations
 
-from functools import partial
+from typing import Any
 
-import jax
-import jax.numpy as jnp
-from jaxtyping import Array, Float
+import numpy as np
+from jaxtyping import Float
 
+from bayesdice_ppl.arrays import added, library_of, sums_by
 from bayesdice_ppl.moments import VALUE_ROW, Cells, Moments, MomentSettings
 
 
-def start_weight(
-    cells: Cells, ratio: Float[Array, " C"], settings: MomentSettings
-) -> Float[Array, ""]:
+def start_weight(cells: Cells, ratio: Float[Any, " C"], settings: MomentSettings) -> Float[Any, ""]:
     """Mass that enters by the initial states per step, c0.
 
     Parameters
@@ -30,21 +28,21 @@ def start_weight(
     settings
         Discount and meaning of a termination.
     """
-    fresh = jnp.asarray(1.0 - settings.gamma, ratio.dtype)
+    fresh = library_of(ratio).asarray(1.0 - settings.gamma, ratio.dtype)
     if not settings.restart:
         return fresh
-    ended = jnp.sum(cells.count * cells.terminated * ratio) / cells.n_transitions
+    ended = (cells.count * cells.terminated * ratio).sum() / cells.n_transitions
     return fresh + settings.gamma * ended
 
 
 def residual_covariance(
     cells: Cells,
     moments: Moments,
-    ratio: Float[Array, " C"],
+    ratio: Float[Any, " C"],
     settings: MomentSettings,
     *,
     by_episode: bool = False,
-) -> Float[Array, "R R"]:
+) -> Float[Any, "R R"]:
     """Covariance Sigma of sqrt(n) times the residual, at a given ratio.
 
     Parameters
@@ -70,28 +68,29 @@ def residual_covariance(
     if by_episode:
         return _episode_covariance(cells, moments, ratio, entry)
     design, count = moments.design, cells.count
+    xp = library_of(design, ratio)
     squared = ratio**2
-    mean_reward = cells.reward_sum / jnp.where(count > 0.0, count, 1.0)
+    mean_reward = cells.reward_sum / xp.where(count > 0.0, count, 1.0)
     # Within a cell only the reward varies: its spread adds to the last entry alone.
-    rows = design.at[:, VALUE_ROW].add(mean_reward)
+    rows = added(design, np.s_[:, VALUE_ROW], mean_reward)
     second = rows.T @ (rows * (squared * count)[:, None]) / n
-    spread = jnp.maximum(cells.reward_square_sum - cells.reward_sum * mean_reward, 0.0)
-    second = second.at[VALUE_ROW, VALUE_ROW].add(jnp.sum(squared * spread) / n)
+    spread = xp.maximum(cells.reward_square_sum - cells.reward_sum * mean_reward, 0.0)
+    second = added(second, (VALUE_ROW, VALUE_ROW), (squared * spread).sum() / n)
     mean = rows.T @ (ratio * count) / n
     centered = moments.initial - cells.initial_weight @ moments.initial
     starts = centered.T @ (centered * cells.initial_weight[:, None])
-    return second - jnp.outer(mean, mean) + (n / m) * entry**2 * starts
+    return second - xp.outer(mean, mean) + (n / m) * entry**2 * starts
 
 
 def _episode_covariance(
-    cells: Cells, moments: Moments, ratio: Float[Array, " C"], entry: Float[Array, ""]
-) -> Float[Array, "R R"]:
+    cells: Cells, moments: Moments, ratio: Float[Any, " C"], entry: Float[Any, ""]
+) -> Float[Any, "R R"]:
     n, m = cells.n_transitions, cells.n_episodes
     n_episodes = moments.initial.shape[0]
     terms = moments.design * (ratio * cells.count)[:, None]
-    terms = terms.at[:, VALUE_ROW].add(ratio * cells.reward_sum)
-    sums = jax.ops.segment_sum(terms, cells.episode, num_segments=n_episodes)
-    lengths = jax.ops.segment_sum(cells.count, cells.episode, num_segments=n_episodes)
+    terms = added(terms, np.s_[:, VALUE_ROW], ratio * cells.reward_sum)
+    sums = sums_by(terms, cells.episode, n_episodes)
+    lengths = sums_by(cells.count, cells.episode, n_episodes)
     mean = sums.sum(axis=0) / n
     centered = moments.initial - cells.initial_weight @ moments.initial
     influence = (m / n) * (sums - lengths[:, None] * mean) + entry * centered
@@ -102,11 +101,11 @@ def _episode_covariance(
 def cross_covariance(
     cells: Cells,
     moments: Moments,
-    ratio: Float[Array, "N C"],
-    entering: Float[Array, " N"],
+    ratio: Float[Any, "N C"],
+    entering: Float[Any, " N"],
     *,
     by_episode: bool = False,
-) -> Float[Array, "NR NR"]:
+) -> Float[Any, "NR NR"]:
     """Covariance Sigma of sqrt(n) times the residuals of N candidates, stacked, at given ratios.
 
     Parameters
@@ -139,32 +138,34 @@ def cross_covariance(
     """
     n, m = cells.n_transitions, cells.n_episodes
     n_policies, _, n_rows = moments.design.shape
+    xp = library_of(moments.design, ratio)
     size = n_policies * n_rows
-    values = jnp.arange(n_rows - 1, size, n_rows)
+    values = xp.arange(n_rows - 1, size, n_rows)
 
-    def side_by_side(x: Float[Array, "N X R"]) -> Float[Array, "X NR"]:
-        return jnp.moveaxis(x, 0, 1).reshape(x.shape[1], size)
+    def side_by_side(x: Float[Any, "N X R"]) -> Float[Any, "X NR"]:
+        return xp.moveaxis(x, 0, 1).reshape(x.shape[1], size)
 
     count = cells.count
-    mean_reward = cells.reward_sum / jnp.where(count > 0.0, count, 1.0)
+    mean_reward = cells.reward_sum / xp.where(count > 0.0, count, 1.0)
     # Within a cell only the reward varies: its spread adds to the values' entries alone.
-    terms = side_by_side(ratio[:, :, None] * moments.design.at[:, :, VALUE_ROW].add(mean_reward))
+    terms = side_by_side(
+        ratio[:, :, None] * added(moments.design, np.s_[:, :, VALUE_ROW], mean_reward)
+    )
     mean = count @ terms / n
     shares = cells.initial_weight
-    centered = moments.initial - jnp.einsum("e,ner->nr", shares, moments.initial)[:, None]
+    centered = moments.initial - xp.einsum("e,ner->nr", shares, moments.initial)[:, None]
     entry = side_by_side(entering[:, None, None] * centered)
     if by_episode:
-        by = partial(jax.ops.segment_sum, num_segments=entry.shape[0])
-        sums = by(terms * count[:, None], cells.episode)
-        lengths = by(count, cells.episode)
+        sums = sums_by(terms * count[:, None], cells.episode, len(entry))
+        lengths = sums_by(count, cells.episode, len(entry))
         influence = (m / n) * (sums - lengths[:, None] * mean) + entry
         influence = influence - influence.mean(axis=0)
         covariance = (n / m) * (influence.T @ influence) / m
     else:
         off = terms - mean
         covariance = off.T @ (off * count[:, None]) / n
-        spread = jnp.maximum(cells.reward_square_sum - cells.reward_sum * mean_reward, 0.0)
+        spread = xp.maximum(cells.reward_square_sum - cells.reward_sum * mean_reward, 0.0)
         of_rewards = (ratio * spread) @ ratio.T / n
-        covariance = covariance.at[values[:, None], values].add(of_rewards)
+        covariance = added(covariance, (values[:, None], values), of_rewards)
         covariance = covariance + (n / m) * (entry.T @ (entry * shares[:, None]))
     return covariance

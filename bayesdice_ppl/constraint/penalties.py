@@ -11,13 +11,12 @@ penalty, write its class and the function that makes its choice, and put that in
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, Protocol, final
+from typing import Any, NamedTuple, Protocol, final
 
-import jax.numpy as jnp
-from jax.scipy.linalg import solve_triangular
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from bayesdice_ppl import checks
+from bayesdice_ppl.arrays import cholesky, library_of, solve_lower
 from bayesdice_ppl.choices import read_choice
 from bayesdice_ppl.errors import SettingsError
 
@@ -28,23 +27,23 @@ _ROUNDING = 1e-12
 class Penalty(Protocol):
     """A convex penalty with its conjugate, and the multipliers at which they meet."""
 
-    def value(self, residual: Float[Array, "*b R"]) -> Float[Array, "*b"]:
+    def value(self, residual: Float[Any, "*b R"]) -> Float[Any, "*b"]:
         """f(residual) >= 0."""
         ...
 
-    def conjugate(self, beta: Float[Array, "*b R"]) -> Float[Array, "*b"]:
+    def conjugate(self, beta: Float[Any, "*b R"]) -> Float[Any, "*b"]:
         """f*(beta) = max over x of beta'x - f(x)."""
         ...
 
-    def maximizer(self, residual: Float[Array, "*b R"]) -> Float[Array, "*b R"]:
+    def maximizer(self, residual: Float[Any, "*b R"]) -> Float[Any, "*b R"]:
         """The beta at which beta'residual - f*(beta) is largest."""
         ...
 
-    def unwhiten(self, whitened: Float[Array, "*b R"]) -> Float[Array, "*b R"]:
+    def unwhiten(self, whitened: Float[Any, "*b R"]) -> Float[Any, "*b R"]:
         """The best beta for a residual in the penalty's own, whitened units."""
         ...
 
-    def whitening(self) -> Float[Array, "R R"] | None:
+    def whitening(self) -> Float[Any, "R R"] | None:
         """The matrix V with f(x) = |V x|^2 / 2, or None where f is not quadratic."""
         ...
 
@@ -69,12 +68,12 @@ class PenaltyChoice(NamedTuple):
     """
 
     text: str
-    make: Callable[[Float[Array, "R R"], Float[Array, " R"], float | None], Penalty]
+    make: Callable[[Float[Any, "R R"], Float[Any, " R"], float | None], Penalty]
     parameter: float | None = None
     quadratic: bool = False
     calibrated: bool = False
 
-    def build(self, covariance: Float[Array, "R R"], rows: Float[Array, " R"]) -> Penalty:
+    def build(self, covariance: Float[Any, "R R"], rows: Float[Any, " R"]) -> Penalty:
         """Make the penalty of one policy.
 
         Parameters
@@ -86,10 +85,11 @@ class PenaltyChoice(NamedTuple):
         """
         return self.make(covariance, rows, self.parameter)
 
-    def metric(self, covariance: Float[Array, "R R"]) -> Float[Array, "R R"]:
+    def metric(self, covariance: Float[Any, "R R"]) -> Float[Any, "R R"]:
         """The matrix M with f(x) = x' M^+ x / 2, shape (R, R); Sigma if f is not quadratic."""
         plain = self.quadratic and not self.calibrated
-        return jnp.eye(len(covariance), dtype=covariance.dtype) if plain else covariance
+        xp = library_of(covariance)
+        return xp.eye(len(covariance), dtype=covariance.dtype) if plain else covariance
 
     def __repr__(self) -> str:
         return self.text
@@ -105,27 +105,27 @@ class Squared(NamedTuple):
         1 for the rows of the residual that count, 0 for those that do not, shape (R,).
     """
 
-    rows: Float[Array, " R"]
+    rows: Float[Any, " R"]
 
-    def value(self, residual: Float[Array, "*b R"]) -> Float[Array, "*b"]:
+    def value(self, residual: Float[Any, "*b R"]) -> Float[Any, "*b"]:
         """f(residual)."""
-        return 0.5 * jnp.sum((residual * self.rows) ** 2, axis=-1)
+        return 0.5 * ((residual * self.rows) ** 2).sum(axis=-1)
 
-    def conjugate(self, beta: Float[Array, "*b R"]) -> Float[Array, "*b"]:
+    def conjugate(self, beta: Float[Any, "*b R"]) -> Float[Any, "*b"]:
         """f*(beta), for a beta that is zero where the rows do not count."""
-        return 0.5 * jnp.sum(beta**2, axis=-1)
+        return 0.5 * (beta**2).sum(axis=-1)
 
-    def maximizer(self, residual: Float[Array, "*b R"]) -> Float[Array, "*b R"]:
+    def maximizer(self, residual: Float[Any, "*b R"]) -> Float[Any, "*b R"]:
         """The residual itself."""
         return residual * self.rows
 
-    def unwhiten(self, whitened: Float[Array, "*b R"]) -> Float[Array, "*b R"]:
+    def unwhiten(self, whitened: Float[Any, "*b R"]) -> Float[Any, "*b R"]:
         """The same coordinates."""
         return whitened * self.rows
 
-    def whitening(self) -> Float[Array, "R R"]:
+    def whitening(self) -> Float[Any, "R R"]:
         """The identity on the rows that count."""
-        return jnp.diag(self.rows)
+        return library_of(self.rows).diag(self.rows)
 
 
 @final
@@ -141,39 +141,39 @@ class Mahalanobis(NamedTuple):
         elsewhere.
     """
 
-    factor: Float[Array, "R R"]
-    inverse: Float[Array, "R R"]
-    rows: Float[Array, " R"]
+    factor: Float[Any, "R R"]
+    inverse: Float[Any, "R R"]
+    rows: Float[Any, " R"]
 
-    def value(self, residual: Float[Array, "*b R"]) -> Float[Array, "*b"]:
+    def value(self, residual: Float[Any, "*b R"]) -> Float[Any, "*b"]:
         """f(residual)."""
-        return 0.5 * jnp.sum(self._whiten(residual) ** 2, axis=-1)
+        return 0.5 * (self._whiten(residual) ** 2).sum(axis=-1)
 
-    def conjugate(self, beta: Float[Array, "*b R"]) -> Float[Array, "*b"]:
+    def conjugate(self, beta: Float[Any, "*b R"]) -> Float[Any, "*b"]:
         """f*(beta)."""
-        return 0.5 * jnp.sum((beta @ self.factor) ** 2, axis=-1)
+        return 0.5 * ((beta @ self.factor) ** 2).sum(axis=-1)
 
-    def maximizer(self, residual: Float[Array, "*b R"]) -> Float[Array, "*b R"]:
+    def maximizer(self, residual: Float[Any, "*b R"]) -> Float[Any, "*b R"]:
         """Sigma^-1 residual."""
         return self.unwhiten(self._whiten(residual))
 
-    def unwhiten(self, whitened: Float[Array, "*b R"]) -> Float[Array, "*b R"]:
+    def unwhiten(self, whitened: Float[Any, "*b R"]) -> Float[Any, "*b R"]:
         """L'^-1 whitened, with Sigma = L L'."""
         return (whitened * self.rows) @ self.inverse
 
-    def whitening(self) -> Float[Array, "R R"]:
+    def whitening(self) -> Float[Any, "R R"]:
         """L^-1 on the rows that count."""
         return self.inverse * self.rows
 
-    def _whiten(self, residual: Float[Array, "*b R"]) -> Float[Array, "*b R"]:
+    def _whiten(self, residual: Float[Any, "*b R"]) -> Float[Any, "*b R"]:
         return (residual * self.rows) @ self.inverse.T
 
     @classmethod
-    def of(cls, covariance: Float[Array, "R R"], rows: Float[Array, " R"]) -> Mahalanobis:
+    def of(cls, covariance: Float[Any, "R R"], rows: Float[Any, " R"]) -> Mahalanobis:
         """Factor an invertible Sigma once, for all evaluations."""
-        factor = jnp.linalg.cholesky(covariance)
-        identity = jnp.eye(len(rows), dtype=covariance.dtype)
-        return cls(factor, solve_triangular(factor, identity, lower=True), rows)
+        factor = cholesky(covariance)
+        identity = library_of(covariance).eye(len(rows), dtype=covariance.dtype)
+        return cls(factor, solve_lower(factor, identity), rows)
 
 
 @final
@@ -188,25 +188,25 @@ class Power(NamedTuple):
         p, scalar.
     """
 
-    rows: Float[Array, " R"]
-    exponent: Float[Array, ""]
+    rows: Float[Any, " R"]
+    exponent: Float[Any, ""]
 
-    def value(self, residual: Float[Array, "*b R"]) -> Float[Array, "*b"]:
+    def value(self, residual: Float[Any, "*b R"]) -> Float[Any, "*b"]:
         """f(residual)."""
-        size = _power(jnp.abs(residual * self.rows), self.exponent)
-        return jnp.sum(size, axis=-1) / self.exponent
+        size = _power(abs(residual * self.rows), self.exponent)
+        return size.sum(axis=-1) / self.exponent
 
-    def conjugate(self, beta: Float[Array, "*b R"]) -> Float[Array, "*b"]:
+    def conjugate(self, beta: Float[Any, "*b R"]) -> Float[Any, "*b"]:
         """f*(beta) = sum_j |beta_j|^q / q with 1/p + 1/q = 1."""
         dual = self.exponent / (self.exponent - 1.0)
-        return jnp.sum(_power(jnp.abs(beta), dual), axis=-1) / dual
+        return _power(abs(beta), dual).sum(axis=-1) / dual
 
-    def maximizer(self, residual: Float[Array, "*b R"]) -> Float[Array, "*b R"]:
+    def maximizer(self, residual: Float[Any, "*b R"]) -> Float[Any, "*b R"]:
         """sign(x) |x|^(p - 1)."""
         live = residual * self.rows
-        return jnp.sign(live) * _power(jnp.abs(live), self.exponent - 1.0)
+        return library_of(live).sign(live) * _power(abs(live), self.exponent - 1.0)
 
-    def unwhiten(self, whitened: Float[Array, "*b R"]) -> Float[Array, "*b R"]:
+    def unwhiten(self, whitened: Float[Any, "*b R"]) -> Float[Any, "*b R"]:
         """The maximizer at a residual of these coordinates."""
         return self.maximizer(whitened)
 
@@ -227,24 +227,26 @@ class Huber(NamedTuple):
         c > 0, in units of the residual, scalar.
     """
 
-    rows: Float[Array, " R"]
-    bound: Float[Array, ""]
+    rows: Float[Any, " R"]
+    bound: Float[Any, ""]
 
-    def value(self, residual: Float[Array, "*b R"]) -> Float[Array, "*b"]:
+    def value(self, residual: Float[Any, "*b R"]) -> Float[Any, "*b"]:
         """f(residual)."""
         beta = self.maximizer(residual)
-        return jnp.sum(beta * residual - 0.5 * beta**2, axis=-1)
+        return (beta * residual - 0.5 * beta**2).sum(axis=-1)
 
-    def conjugate(self, beta: Float[Array, "*b R"]) -> Float[Array, "*b"]:
+    def conjugate(self, beta: Float[Any, "*b R"]) -> Float[Any, "*b"]:
         """f*(beta) = |beta|^2 / 2 within the bound, infinite beyond it."""
-        inside = jnp.all(jnp.abs(beta) <= self.bound * (1.0 + _ROUNDING), axis=-1)
-        return jnp.where(inside, 0.5 * jnp.sum(beta**2, axis=-1), jnp.inf)
+        xp = library_of(beta)
+        inside = xp.all(abs(beta) <= self.bound * (1.0 + _ROUNDING), axis=-1)
+        return xp.where(inside, 0.5 * (beta**2).sum(axis=-1), xp.inf)
 
-    def maximizer(self, residual: Float[Array, "*b R"]) -> Float[Array, "*b R"]:
+    def maximizer(self, residual: Float[Any, "*b R"]) -> Float[Any, "*b R"]:
         """The residual, cut off at the bound."""
-        return jnp.clip(residual * self.rows, -self.bound, self.bound)
+        live = residual * self.rows
+        return library_of(live).clip(live, -self.bound, self.bound)
 
-    def unwhiten(self, whitened: Float[Array, "*b R"]) -> Float[Array, "*b R"]:
+    def unwhiten(self, whitened: Float[Any, "*b R"]) -> Float[Any, "*b R"]:
         """The maximizer at a residual of these coordinates."""
         return self.maximizer(whitened)
 
@@ -253,28 +255,29 @@ class Huber(NamedTuple):
         return
 
 
-def _power(size: Float[Array, "*b R"], exponent: Float[Array, ""]) -> Float[Array, "*b R"]:
+def _power(size: Float[Any, "*b R"], exponent: Float[Any, ""]) -> Float[Any, "*b R"]:
     """size^exponent for size >= 0, with a gradient of 0 and not NaN at 0."""
+    xp = library_of(size, exponent)
     positive = size > 0.0
-    return jnp.where(positive, jnp.where(positive, size, 1.0) ** exponent, 0.0)
+    return xp.where(positive, xp.where(positive, size, 1.0) ** exponent, 0.0)
 
 
-def _squared(_: Array, rows: Float[Array, " R"], __: float | None) -> Squared:
+def _squared(_: Any, rows: Float[Any, " R"], __: float | None) -> Squared:
     return Squared(rows)
 
 
 def _mahalanobis(
-    covariance: Float[Array, "R R"], rows: Float[Array, " R"], _: float | None = None
+    covariance: Float[Any, "R R"], rows: Float[Any, " R"], _: float | None = None
 ) -> Mahalanobis:
     return Mahalanobis.of(covariance, rows)
 
 
-def _power_of(_: Array, rows: Float[Array, " R"], p: float | None) -> Power:
-    return Power(rows, jnp.asarray(p, rows.dtype))
+def _power_of(_: Any, rows: Float[Any, " R"], p: float | None) -> Power:
+    return Power(rows, library_of(rows).asarray(p, rows.dtype))
 
 
-def _huber(_: Array, rows: Float[Array, " R"], c: float | None) -> Huber:
-    return Huber(rows, jnp.asarray(c, rows.dtype))
+def _huber(_: Any, rows: Float[Any, " R"], c: float | None) -> Huber:
+    return Huber(rows, library_of(rows).asarray(c, rows.dtype))
 
 
 def squared() -> PenaltyChoice:

@@ -8,12 +8,11 @@ is for one-hot features, where a temporal-difference error has mean zero in ever
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Float, Int
 
+from bayesdice_ppl.arrays import each, library_of, replaced, sums_by
 from bayesdice_ppl.moments import Cells, TransformedRewards, reward_moments, with_rewards
 
 
@@ -30,17 +29,17 @@ class FewVisits(NamedTuple):
         Those of `shrunk`, scalar.
     """
 
-    shrunk: Float[Array, ""]
-    seen: Float[Array, ""]
-    degrees_of_freedom: Float[Array, ""]
+    shrunk: Float[Any, ""]
+    seen: Float[Any, ""]
+    degrees_of_freedom: Float[Any, ""]
 
 
 def small_sample_rule(
     cells: Cells,
-    by_pair: Float[Array, " P"],
-    error: Float[Array, " C"],
-    unit: Int[Array, " P"] | None = None,
-) -> tuple[Float[Array, ""], Float[Array, ""]]:
+    by_pair: Float[Any, " P"],
+    error: Float[Any, " C"],
+    unit: Int[Any, " P"] | None = None,
+) -> tuple[Float[Any, ""], Float[Any, ""]]:
     """Variance of the value that few visits hide, and the degrees of freedom of its spread.
 
     Parameters
@@ -54,14 +53,16 @@ def small_sample_rule(
         The variance to add to the value's, and the degrees of freedom; scalars.
     """
     found = few_visits(cells, by_pair, error, unit)
-    return jnp.maximum(0.0, found.shrunk - found.seen), found.degrees_of_freedom
+    return library_of(found.shrunk).maximum(
+        0.0, found.shrunk - found.seen
+    ), found.degrees_of_freedom
 
 
 def few_visits(
     cells: Cells,
-    by_pair: Float[Array, " P"],
-    error: Float[Array, " C"],
-    unit: Int[Array, " P"] | None = None,
+    by_pair: Float[Any, " P"],
+    error: Float[Any, " C"],
+    unit: Int[Any, " P"] | None = None,
 ) -> FewVisits:
     """Variance of the value, with the spread of rarely logged pairs shrunk.
 
@@ -88,41 +89,42 @@ def few_visits(
     are counted by state, and SS includes the differences between its actions.
     """
     n_pairs = by_pair.shape[0]
+    xp = library_of(by_pair)
     counted_with = cells.pair if unit is None else unit[cells.pair]
 
-    def sums(x: Float[Array, " C"]) -> Float[Array, " P"]:
-        return jax.ops.segment_sum(x, counted_with, num_segments=n_pairs)
+    def sums(x: Float[Any, " C"]) -> Float[Any, " P"]:
+        return sums_by(x, counted_with, n_pairs)
 
     visits = sums(cells.count)
     seen = visits > 0.0
-    divisor = jnp.where(seen, visits, 1.0)
+    divisor = xp.where(seen, visits, 1.0)
     total = sums(cells.count * error + cells.reward_sum)
     square = sums(cells.count * error**2 + 2.0 * error * cells.reward_sum + cells.reward_square_sum)
-    scatter = jnp.where(seen, jnp.maximum(square - total**2 / divisor, 0.0), 0.0)
-    repeats = jnp.sum(jnp.where(seen, visits - 1.0, 0.0))
+    scatter = xp.where(seen, xp.maximum(square - total**2 / divisor, 0.0), 0.0)
+    repeats = xp.sum(xp.where(seen, visits - 1.0, 0.0))
     # If no pair was logged twice, only the spread of all rewards can be pooled.
-    pool = jnp.where(
+    pool = xp.where(
         repeats > 0.0,
-        jnp.sum(scatter) / jnp.where(repeats > 0.0, repeats, 1.0),
+        xp.sum(scatter) / xp.where(repeats > 0.0, repeats, 1.0),
         reward_moments(cells)[1] ** 2,
     )
     share = by_pair * visits / cells.n_transitions
     shrunk = (scatter + 2.0 * pool) / (visits + 1.0)
     variance = share**2 * shrunk / divisor
-    plain = jnp.sum(share**2 * scatter / divisor**2)
-    spread = jnp.sum(variance)
-    heavy = jnp.sum(variance**2 / (visits + 1.0))
-    df = jnp.where(heavy > 0.0, spread**2 / jnp.where(heavy > 0.0, heavy, 1.0), jnp.inf)
+    plain = xp.sum(share**2 * scatter / divisor**2)
+    spread = xp.sum(variance)
+    heavy = xp.sum(variance**2 / (visits + 1.0))
+    df = xp.where(heavy > 0.0, spread**2 / xp.where(heavy > 0.0, heavy, 1.0), xp.inf)
     return FewVisits(spread, plain, df)
 
 
 def small_sample_covariance(
     cells: Cells,
-    by_pair: Float[Array, "N P"],
-    error: Float[Array, "N C"],
-    unit: Int[Array, "N P"] | None = None,
+    by_pair: Float[Any, "N P"],
+    error: Float[Any, "N C"],
+    unit: Int[Any, "N P"] | None = None,
     rewards: TransformedRewards | None = None,
-) -> Float[Array, "N N"]:
+) -> Float[Any, "N N"]:
     """Covariance of the candidates' values that few visits to a pair hide.
 
     Parameters
@@ -161,67 +163,68 @@ def small_sample_covariance(
     of its own actions, which it does not share.
     """
     n_pairs = cells.pair_state.shape[0]
-    visits = jax.ops.segment_sum(cells.count, cells.pair, num_segments=n_pairs)
-    repeats = jnp.sum(jnp.where(visits > 0.0, visits - 1.0, 0.0))
+    xp = library_of(by_pair)
+    visits = sums_by(cells.count, cells.pair, n_pairs)
+    repeats = xp.sum(xp.where(visits > 0.0, visits - 1.0, 0.0))
     # One point for each cell, if all candidates share the log's rewards; one for each transition,
     # if every candidate has transformed rewards.
     if rewards is None:
         pair, weight = cells.pair, cells.count
-        mean_reward = cells.reward_sum / jnp.where(weight > 0.0, weight, 1.0)
+        mean_reward = cells.reward_sum / xp.where(weight > 0.0, weight, 1.0)
         delta = error + mean_reward
-        spread = jnp.maximum(cells.reward_square_sum - cells.reward_sum * mean_reward, 0.0)
+        spread = xp.maximum(cells.reward_square_sum - cells.reward_sum * mean_reward, 0.0)
         of_rewards = reward_moments(cells)[1] ** 2
     else:
         pair = cells.pair[rewards.cell]
-        weight, spread = jnp.ones(pair.shape), jnp.zeros(pair.shape)
+        weight, spread = xp.ones(pair.shape), xp.zeros(pair.shape)
         delta = error[:, rewards.cell] + rewards.by_row
-        centered = rewards.by_row - jnp.mean(rewards.by_row, axis=1, keepdims=True)
+        centered = rewards.by_row - xp.mean(rewards.by_row, axis=1, keepdims=True)
         of_rewards = centered @ centered.T / cells.n_transitions
     ratio = by_pair[:, pair]
-    divisor = jnp.where(visits > 0.0, visits, 1.0)
-    sums = jax.vmap(lambda x: jax.ops.segment_sum(x, pair, num_segments=n_pairs))
+    divisor = xp.where(visits > 0.0, visits, 1.0)
     # Centered first: action values of order 1 / (1 - gamma) cancel in the errors.
-    off = delta - (sums(weight * delta) / divisor)[:, pair]
+    off = delta - (sums_by((weight * delta).T, pair, n_pairs).T / divisor)[:, pair]
 
-    def scatter(scale: Float[Array, "N X"]) -> Float[Array, "N N"]:
+    def scatter(scale: Float[Any, "N X"]) -> Float[Any, "N N"]:
         """Sum over pairs of scale_j scale_k SS_jk."""
         scaled = scale * off
         return (scaled * weight) @ scaled.T + (scale * spread) @ scale.T
 
     at = divisor[pair]
-    pool = jnp.where(
+    pool = xp.where(
         repeats > 0.0,
-        scatter(jnp.ones_like(ratio)) / jnp.where(repeats > 0.0, repeats, 1.0),
+        scatter(xp.ones_like(ratio)) / xp.where(repeats > 0.0, repeats, 1.0),
         of_rewards,
     )
     share = ratio * at / cells.n_transitions
-    damped = share / jnp.sqrt(at * (at + 1.0))
+    damped = share / xp.sqrt(at * (at + 1.0))
     seen = scatter(share / at)
     # The pooled term counts once for each pair, so its points share it.
     shrunk = scatter(damped) + 2.0 * pool * ((damped * weight / at) @ damped.T)
-    own, least = jnp.diagonal(shrunk), jnp.diagonal(seen)
+    own, least = xp.diagonal(shrunk), xp.diagonal(seen)
     if unit is None:
-        stretch = jnp.sqrt(jnp.where(own < least, least / jnp.where(own > 0.0, own, 1.0), 1.0))
+        stretch = xp.sqrt(xp.where(own < least, least / xp.where(own > 0.0, own, 1.0), 1.0))
         return shrunk * stretch[:, None] * stretch - seen
     by_unit = _few_visits_by_unit(cells, by_pair, error, unit, rewards)
-    whole = jnp.maximum(by_unit.shrunk, by_unit.seen)
-    held = jnp.minimum(jnp.maximum(own, least), whole)
-    stretch = jnp.sqrt(held / jnp.where(own > 0.0, own, 1.0))
+    whole = xp.maximum(by_unit.shrunk, by_unit.seen)
+    held = xp.minimum(xp.maximum(own, least), whole)
+    stretch = xp.sqrt(held / xp.where(own > 0.0, own, 1.0))
     added = shrunk * stretch[:, None] * stretch - seen
-    return jnp.fill_diagonal(added, whole - by_unit.seen, inplace=False)
+    where = xp.arange(len(added))
+    return replaced(added, (where, where), whole - by_unit.seen)
 
 
 def _few_visits_by_unit(
     cells: Cells,
-    by_pair: Float[Array, "N P"],
-    error: Float[Array, "N C"],
-    unit: Int[Array, "N P"],
+    by_pair: Float[Any, "N P"],
+    error: Float[Any, "N C"],
+    unit: Int[Any, "N P"],
     rewards: TransformedRewards | None,
 ) -> FewVisits:
     """Each candidate's own `few_visits`, counted as in its first estimate."""
     sums = None if rewards is None else rewards._replace(by_row=None, cell=None)
 
-    def one(by_pair: Array, error: Array, unit: Array, own: TransformedRewards | None) -> FewVisits:
+    def one(by_pair: Any, error: Any, unit: Any, own: TransformedRewards | None) -> FewVisits:
         return few_visits(with_rewards(cells, own), by_pair, error, unit)
 
-    return jax.vmap(one)(by_pair, error, unit, sums)
+    return each(one, by_pair, error, unit, sums)

@@ -1,27 +1,26 @@
 """The values of a belief alone, on labels: what thousands of trials need of a fit.
 
 Most of a fit's time goes into what comes with the values: weights and their covariance, losses, the
-layout of the belief; and every new shape of log compiles it all again. Location, scale and degrees
-of freedom of each value, and the correlations between them, are worked out here by the functions
-that `bayesdice_ppl.fit` is made of, in few shapes, and values are drawn from these.
+layout of the belief. Location, scale and degrees of freedom of each value, and the correlations
+between them, are worked out here by the functions that `bayesdice_ppl.fit` is made of, and values
+are drawn from these.
 """
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any, NamedTuple, final
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Float, PRNGKeyArray
 from scipy.special import ndtr, stdtrit
 
+from bayesdice_ppl.arrays import one_by_one
 from bayesdice_ppl.errors import SettingsError
 from bayesdice_ppl.fitting import FitSettings
-from bayesdice_ppl.inference import FitForm
 from bayesdice_ppl.inference.copula import correlation_matrix, influence_covariance
 from bayesdice_ppl.inference.marginals import OneValue, one_value
+from bayesdice_ppl.keys import normal_numbers
 from bayesdice_ppl.moments import Candidates, Cells
 
 
@@ -60,61 +59,31 @@ def value_belief(cells: Cells, candidates: Candidates, settings: FitSettings) ->
         They are others; see `check_form`.
     """
     check_form(settings)
-    cells, candidates = pad(cells, candidates)
-    with jax.enable_x64(True):
-        found = _believe(cells, jax.tree.map(jnp.asarray, candidates), settings.form)
-        mean, sd, df, covariance = map(np.asarray, found)
-    correlation = correlation_matrix(covariance) if settings.joint else np.eye(len(mean))
-    return ValueBelief(mean, sd, df, correlation)
+    form = settings.form
+
+    def one(candidate: Candidates) -> OneValue:
+        found = one_value(cells, candidate, form, cells.n_transitions)
+        # Sigma fills the memory, and nothing after this reads it.
+        return found._replace(pilot=found.pilot._replace(covariance=np.zeros((0, 0))))
+
+    mean, sd, pilots = one_by_one(one, jax.tree.map(np.asarray, candidates))
+    correlation = np.eye(len(mean))
+    if settings.joint:
+        covariance = influence_covariance(cells, pilots, small_sample=form.small_sample)
+        correlation = correlation_matrix(covariance)
+    return ValueBelief(mean, sd, pilots.degrees_of_freedom, correlation)
 
 
 def draw_belief(belief: ValueBelief, draws: int, rng_key: PRNGKeyArray) -> Float[np.ndarray, "S N"]:
     """Draw values jointly, shape (S, N): each normal score at its own quantile of Student's t."""
     with jax.enable_x64(True):
         shape = (draws, len(belief.mean))
-        normal = np.asarray(jax.random.normal(rng_key, shape, jnp.float64))
+        normal = normal_numbers(rng_key, shape, np.dtype(np.float64))
     values, vectors = np.linalg.eigh(belief.correlation)
     score = normal @ (vectors * np.sqrt(np.maximum(values, 0.0))).T
     # From the lower tail, where probabilities keep their precision.
     tail = stdtrit(belief.degrees_of_freedom, ndtr(-np.abs(score)))
     return belief.mean + belief.sd * np.copysign(tail, score)
-
-
-def pad(cells: Cells, candidates: Candidates) -> tuple[Cells, Candidates]:
-    """Add pairs, states and starts that nothing leads to, so that logs have few shapes.
-
-    Parameters
-    ----------
-    cells, candidates
-        The log and the candidates on its pairs.
-
-    Returns
-    -------
-    (Cells, Candidates)
-        With as many pairs, states and starts as the next multiple of an eighth of the power of two
-        below; what was added is never logged, never taken, and in no policy's features.
-    """
-    target = np.asarray(candidates.target)
-    n_pairs, n_states = target.shape[1], candidates.kept.shape[1]
-    n_starts = len(cells.initial_state)
-    pairs, states, starts = (_more(size) for size in (n_pairs, n_states, n_starts))
-    cells = cells._replace(
-        pair_state=np.pad(cells.pair_state, (0, pairs)),
-        pair_action=np.pad(cells.pair_action, (0, pairs)),
-        initial_state=np.pad(cells.initial_state, (0, starts)),
-        initial_weight=np.pad(cells.initial_weight, (0, starts)),
-    )
-    candidates = candidates._replace(
-        target=np.pad(target, ((0, 0), (0, pairs))),
-        active=np.pad(candidates.active, ((0, 0), (0, pairs))),
-        kept=np.pad(candidates.kept, ((0, 0), (0, states)), constant_values=1.0),
-    )
-    return cells, candidates
-
-
-def _more(size: int) -> int:
-    step = max(2 ** (size.bit_length() - 4), 4)
-    return -size % step
 
 
 def check_form(settings: FitSettings) -> None:
@@ -135,17 +104,3 @@ def check_form(settings: FitSettings) -> None:
             "value_belief: expected the library's default settings, or preset='paper', on one-hot "
             "features."
         )
-
-
-@partial(jax.jit, static_argnames="form")
-def _believe(
-    cells: Cells, candidates: Candidates, form: FitForm
-) -> tuple[Array, Array, Array, Array]:
-    def one(candidate: Candidates) -> OneValue:
-        found = one_value(cells, candidate, form, cells.n_transitions)
-        # Sigma fills the memory, and nothing after this reads it.
-        return found._replace(pilot=found.pilot._replace(covariance=jnp.zeros((0, 0))))
-
-    mean, sd, pilots = jax.lax.map(one, candidates)
-    covariance = influence_covariance(cells, pilots, small_sample=form.small_sample)
-    return mean, sd, pilots.degrees_of_freedom, covariance

@@ -15,7 +15,8 @@ from jaxtyping import Float, PRNGKeyArray
 from bayesdice_ppl.experiments.value_beliefs import draw_belief, value_belief
 from bayesdice_ppl.fitting import FitSettings, default_features, read_inputs
 from bayesdice_ppl.fitting.settings import with_preset
-from bayesdice_ppl.inference import draw, prepare, solve, split_key
+from bayesdice_ppl.inference import draw, prepare, solve
+from bayesdice_ppl.keys import split_key
 from bayesdice_ppl.logs import Logs
 from bayesdice_ppl.policies import ContinuousPolicy, Policy
 

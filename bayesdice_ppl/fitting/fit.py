@@ -31,8 +31,8 @@ from bayesdice_ppl.fitting.statistics import (
     invert_quantiles,
     warnings_of_others,
 )
-from bayesdice_ppl.inference import draw, search_price, solve, split_key
-from bayesdice_ppl.keys import check_key
+from bayesdice_ppl.inference import draw, search_price, solve
+from bayesdice_ppl.keys import check_key, split_key
 from bayesdice_ppl.logs import Logs
 from bayesdice_ppl.moments import Prior
 from bayesdice_ppl.policies import ContinuousPolicy, Policy

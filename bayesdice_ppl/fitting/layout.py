@@ -6,13 +6,14 @@ Logs and engine are both known here, so that the belief carries every warning ab
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, PRNGKeyArray
+from jaxtyping import PRNGKeyArray
 
+from bayesdice_ppl.arrays import compiled_for_jax, each
 from bayesdice_ppl.belief import OwnVariables, SupportWarning, make_belief, origin
 from bayesdice_ppl.errors import SettingsError
 from bayesdice_ppl.fitting.choose_features import Alternative
@@ -119,8 +120,8 @@ def lay_out(
             warnings += moved_shift(names, support.moved_mass, sd, used)
     probability, bound = _achieved(problem, solution, drawn, settings)
     warnings += unmet_constraint(names, probability, settings)
-    for each in settings.statistic:
-        warnings += thin_tail(names, each, support.effective_sample_size)
+    for one in settings.statistic:
+        warnings += thin_tail(names, one, support.effective_sample_size)
     prior_mean, prior_sd = _prior(problem, statistic)
     own_lam, own_epsilon, own_probability = _normalization(problem, drawn)
     n_chains = 1 if solution.sampled is None else solution.sampled.shape[1]
@@ -204,15 +205,15 @@ def _prior(problem: Problem, statistic: Statistic) -> tuple[np.ndarray, np.ndarr
     return mean, sd
 
 
-@jax.jit
-def _prior_values(ratio: Ratio) -> tuple[Array, Array]:
+@compiled_for_jax
+def _prior_values(ratio: Ratio) -> tuple[Any, Any]:
     """Mean and standard deviation of every value's prior."""
 
-    def mean_and_sd(ratio: Ratio) -> tuple[Array, Array]:
+    def mean_and_sd(ratio: Ratio) -> tuple[Any, Any]:
         prior = ratio.value_prior()
         return prior.mean, jnp.sqrt(prior.variance)
 
-    return jax.vmap(mean_and_sd)(ratio)
+    return each(mean_and_sd, ratio)
 
 
 def _extrapolates(inputs: Inputs) -> bool:

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import jax
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
+from bayesdice_ppl.arrays import each
 from bayesdice_ppl.errors import LogsError, SettingsError
 from bayesdice_ppl.fitting.defaults import AUTO, with_defaults
 from bayesdice_ppl.fitting.featured import featured_inputs
@@ -32,8 +32,6 @@ from bayesdice_ppl.policies import ContinuousPolicy, Policy, align_policies, wit
 
 MIN_EPISODES = 10
 """Fewest episodes from which a spread between episodes is taken."""
-
-_onto_pairs = jax.jit(jax.vmap(renormalize, in_axes=(0, None, None, None)))
 
 
 def prepare_fit(
@@ -139,10 +137,11 @@ def _tabular_inputs(
     onward = (cells.terminated == 0.0) & (gamma > 0.0)
     starts = np.zeros(len(logs.state_labels), dtype=bool)
     starts[cells.initial_state] = True
-    with jax.enable_x64(True):
-        everywhere = np.ones(len(pairs.state))
-        found = _onto_pairs(aligned.probabilities, pairs.state, pairs.action, everywhere)
-        targets, kept = (np.asarray(array) for array in found)
+    everywhere = np.ones(len(pairs.state))
+    targets, kept = each(
+        lambda table: renormalize(table, pairs.state, pairs.action, everywhere),
+        aligned.probabilities,
+    )
     edges = (cells.pair[onward], cells.successor[onward])
     reached = [reach(target, pairs.state, edges, starts) for target in targets]
     active = np.stack([r.pair for r in reached])

@@ -1,7 +1,7 @@
 """Engines that turn the priced constraint into a posterior, and posteriors into joint draws."""
 
 from bayesdice_ppl.constraint import Normalization
-from bayesdice_ppl.inference.draws import Drawing, Draws, draw, split_key
+from bayesdice_ppl.inference.draws import Drawing, Draws, draw
 from bayesdice_ppl.inference.engine import Engine, Solution, solve
 from bayesdice_ppl.inference.engines import ENGINES, engine_choice
 from bayesdice_ppl.inference.exact import Exact, no_closed_form
@@ -44,7 +44,6 @@ __all__ = [
     "run_svi",
     "search_price",
     "solve",
-    "split_key",
     "stacked_covariance",
 ]
 

@@ -7,17 +7,17 @@ that P_q(ell <= epsilon) and the surrogates' bounds need no Monte Carlo.
 from __future__ import annotations
 
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
+from bayesdice_ppl.arrays import compiled_for_jax, each, library_of
 from bayesdice_ppl.constraint import Penalty, Surrogate, chi_square
 from bayesdice_ppl.inference.engine import Solution
 from bayesdice_ppl.inference.problem import QUICK, Problem
-from bayesdice_ppl.models import Ratio, less_value
+from bayesdice_ppl.models import Ratio, jacobian_of, less_value
 
 MOST_ROWS = 512
 """Rows of the residual past which the singular values of all candidates take too long."""
@@ -92,18 +92,19 @@ def closed_form_bounds(
     return Achieved(*np.array(found, dtype=np.float64).reshape(-1, 4).T)
 
 
-@partial(jax.jit, compiler_options=QUICK)
-def _forms(penalty: Penalty, ratio: Ratio) -> tuple[Array | None, Array, Array]:
+@partial(compiled_for_jax, compiler_options=QUICK)
+def _forms(penalty: Penalty, ratio: Ratio) -> tuple[Any, Any, Any]:
     """Whitening of each candidate's penalty if it has one, matrix and offset of its residual."""
-    whitening = jax.vmap(lambda own: own.whitening())(penalty)
-    return whitening, *jax.vmap(_affine)(ratio)
+    whitening = each(lambda own: own.whitening(), penalty)
+    return whitening, *each(_affine, ratio)
 
 
-def _affine(ratio: Ratio) -> tuple[Float[Array, "R K"], Float[Array, " R"]]:
+def _affine(ratio: Ratio) -> tuple[Float[Any, "R K"], Float[Any, " R"]]:
     """Matrix and offset of the residual of a linear ratio in (latent numbers, value)."""
     size = ratio.latent_prior().event_shape[0]
     dtype = ratio.moments.offset.dtype
-    offset = ratio.residual(jnp.zeros(size, dtype))
-    matrix = jax.jacfwd(ratio.residual)(jnp.zeros(size, dtype))
-    value = less_value(jnp.zeros_like(offset), jnp.ones((), dtype))
-    return jnp.concatenate([matrix, value[:, None]], axis=1), offset
+    xp = library_of(ratio.moments.offset)
+    offset = ratio.residual(xp.zeros(size, dtype))
+    matrix = jacobian_of(ratio)(xp.zeros(size, dtype))
+    value = less_value(xp.zeros_like(offset), xp.ones((), dtype))
+    return xp.concatenate([matrix, value[:, None]], axis=1), offset

@@ -9,13 +9,16 @@ cross-products too.
 
 from __future__ import annotations
 
-import jax
-import jax.numpy as jnp
-import numpy as np
-from jaxtyping import Array, Float, Int, PRNGKeyArray
+from typing import Any
 
+import jax
+import numpy as np
+from jaxtyping import Float, Int, PRNGKeyArray
+
+from bayesdice_ppl.arrays import library_of, sums_by
 from bayesdice_ppl.constraint import small_sample_covariance
 from bayesdice_ppl.inference.pilot import Pilot
+from bayesdice_ppl.keys import normal_numbers
 from bayesdice_ppl.moments import Cells, TransformedRewards
 
 
@@ -26,7 +29,7 @@ def influence_covariance(
     *,
     by_episode: bool = False,
     small_sample: bool = False,
-) -> Float[Array, "N N"]:
+) -> Float[Any, "N N"]:
     """Covariance of the candidates' values over repeated logs.
 
     Parameters
@@ -64,21 +67,21 @@ def influence_covariance(
 
 def _plain_covariance(
     cells: Cells, pilots: Pilot, rewards: TransformedRewards | None, *, by_episode: bool
-) -> Float[Array, "N N"]:
+) -> Float[Any, "N N"]:
     n, m = cells.n_transitions, cells.n_episodes
     ratio, error, starts = pilots.ratio, pilots.error, pilots.start_value
     entry = pilots.start_weight[:, None] * (
-        starts - jnp.sum(starts * cells.initial_weight, axis=1, keepdims=True)
+        starts - (starts * cells.initial_weight).sum(axis=1, keepdims=True)
     )
     total = ratio * (error * cells.count + (cells.reward_sum if rewards is None else rewards.total))
     if by_episode:
-        by = jax.vmap(lambda x: jax.ops.segment_sum(x, cells.episode, num_segments=starts.shape[1]))
-        lengths = by(cells.count[None])
-        mean = jnp.sum(total, axis=1, keepdims=True) / n
-        influence = (m / n) * (by(total) - lengths * mean) + entry
+        lengths = sums_by(cells.count, cells.episode, starts.shape[1])
+        mean = total.sum(axis=1, keepdims=True) / n
+        sums = sums_by(total.T, cells.episode, starts.shape[1]).T
+        influence = (m / n) * (sums - lengths * mean) + entry
         influence = influence - influence.mean(axis=1, keepdims=True)
         return influence @ influence.T / m**2
-    mean = jnp.sum(total, axis=1) / n
+    mean = total.sum(axis=1) / n
     if rewards is not None:
         # Within a cell the rewards of different entries covary, which sums of squares do not hold.
         influence = ratio[:, rewards.cell] * (error[:, rewards.cell] + rewards.by_row)
@@ -91,7 +94,9 @@ def _plain_covariance(
         + (ratio * cells.reward_sum) @ weighted.T
         + (ratio * cells.reward_square_sum) @ ratio.T
     ) / n
-    return (second - jnp.outer(mean, mean)) / n + (entry * cells.initial_weight) @ entry.T / m
+    return (second - library_of(second).outer(mean, mean)) / n + (
+        entry * cells.initial_weight
+    ) @ entry.T / m
 
 
 def correlation_matrix(covariance: Float[np.ndarray, "N N"]) -> Float[np.ndarray, "N N"]:
@@ -125,7 +130,8 @@ def joint_ranks(
     the joint belief has no Monte Carlo error.
     """
     n = len(correlation)
-    scores = np.asarray(jax.random.normal(rng_key, (n_draws, n)), dtype=np.float64)
+    dtype = jax.dtypes.canonicalize_dtype(np.float64)
+    scores = normal_numbers(rng_key, (n_draws, n), dtype).astype(np.float64)
     scores = scores - scores.mean(axis=0)
     if n_draws > n:
         scores = np.linalg.qr(scores)[0]

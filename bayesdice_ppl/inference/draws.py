@@ -6,15 +6,14 @@ draws, so that errors on the same logs move together.
 
 from __future__ import annotations
 
-import math
 from functools import partial
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Float, PRNGKeyArray
 
+from bayesdice_ppl.arrays import compiled_for_jax, each, library_of, one_by_one
 from bayesdice_ppl.constraint import ChanceConstraint
 from bayesdice_ppl.inference.copula import (
     correlation_matrix,
@@ -24,12 +23,10 @@ from bayesdice_ppl.inference.copula import (
 )
 from bayesdice_ppl.inference.engine import Solution
 from bayesdice_ppl.inference.problem import QUICK, FitForm, Problem
+from bayesdice_ppl.keys import normal_numbers, split_key
 from bayesdice_ppl.models import GaussianPosterior, Ratio, less_value
 from bayesdice_ppl.models.gaussian import WIDE
 from bayesdice_ppl.moments import VALUE_ROW, Candidates
-
-_MANY_NUMBERS = 2**20
-"""More normal numbers than these are drawn as they are asked for, to save memory."""
 
 
 class Drawing(NamedTuple):
@@ -93,7 +90,7 @@ def draw(
         if solution.sampled is None:
             one = (drawing.draws, factor.shape[2])
             shape = one if drawing.joint else (n_policies, *one)
-            normal = _normal(key_draws, shape, factor.dtype)
+            normal = normal_numbers(key_draws, shape, factor.dtype)
             score = _scores(normal, factor[:, -1])
             latent = None
         else:
@@ -150,33 +147,9 @@ def draw(
 
 # Compiled as a whole; otherwise a first fit compiles dozens of single operations. Optimized, as the
 # posterior is: where a covariance is singular its last digits choose the draws.
-_influence_covariance = jax.jit(
+_influence_covariance = compiled_for_jax(
     influence_covariance, static_argnames=("by_episode", "small_sample")
 )
-
-
-def _normal(
-    rng_key: PRNGKeyArray, shape: tuple[int, ...], dtype: np.dtype[Any]
-) -> Float[np.ndarray, "..."]:
-    """Standard normal numbers, compiled for one size in each power of two."""
-    size = math.prod(shape)
-    # JAX makes each number from the key and its place alone, so that more of them start alike.
-    enough = size if size > _MANY_NUMBERS else 1 << (size - 1).bit_length()
-    return np.asarray(_normal_numbers(rng_key, enough, dtype))[:size].reshape(shape)
-
-
-@partial(jax.jit, static_argnames=("size", "dtype"), compiler_options=QUICK)
-def _normal_numbers(
-    rng_key: PRNGKeyArray, size: int, dtype: np.dtype[Any]
-) -> Float[Array, " size"]:
-    return jax.random.normal(rng_key, (size,), dtype)
-
-
-@partial(jax.jit, compiler_options=QUICK)
-def split_key(rng_key: PRNGKeyArray) -> tuple[PRNGKeyArray, PRNGKeyArray]:
-    """Two keys from one."""
-    first, second = jax.random.split(rng_key)
-    return first, second
 
 
 def _scores(
@@ -202,31 +175,32 @@ def _student_values(
     return mean + sd * np.copysign(stdtrit(df, ndtr(-np.abs(score))), score)
 
 
-@partial(jax.jit, static_argnames="gaussian", compiler_options=QUICK)
+@partial(compiled_for_jax, static_argnames="gaussian", compiler_options=QUICK)
 def _draws(
     problem: Problem,
     posterior: GaussianPosterior,
-    normal: Array | None,
-    latent: Array | None,
-    value: Array,
+    normal: Any,
+    latent: Any,
+    value: Any,
     gaussian: bool,
-) -> tuple[Array, Array, Array, Array | None]:
+) -> tuple[Any, Any, Any, Any]:
     def one(
         ratio: Ratio,
         constraint: ChanceConstraint,
         posterior: GaussianPosterior,
-        normal: Array | None,
-        latent: Array | None,
-        value: Array,
-    ) -> tuple[Array, Array, Array, Array | None]:
+        normal: Any,
+        latent: Any,
+        value: Any,
+    ) -> tuple[Any, Any, Any, Any]:
         mean, factor = posterior
+        xp = library_of(mean)
         if latent is None:
-            latent = mean + jnp.asarray(normal) @ factor.T
+            latent = mean + normal @ factor.T
         # The ratio follows a value into its heavier tail by regression on it, so that the draw
         # still meets the constraints as well as the Gaussian one did.
         stretch = value - latent[:, -1]
-        variance = jnp.sum(factor[-1] ** 2)
-        slope = factor[:-1] @ factor[-1] / jnp.where(variance > 0.0, variance, 1.0)
+        variance = (factor[-1] ** 2).sum()
+        slope = factor[:-1] @ factor[-1] / xp.where(variance > 0.0, variance, 1.0)
         latent = latent[:, :-1] + stretch[:, None] * slope
         fixed = ratio.residual(latent)
         if not gaussian:
@@ -240,7 +214,7 @@ def _draws(
         recorded = ratio.recorded(latent)
         # Many weights in double precision would fill the memory; beliefs keep them in single.
         many = recorded.shape[1] > WIDE
-        return value, loss, recorded.astype(jnp.float32) if many else recorded, own
+        return value, loss, recorded.astype(np.float32) if many else recorded, own
 
     # Joint candidates share their normal draws; independent ones have their own.
     own_draws = normal is not None and normal.ndim == 3
@@ -254,10 +228,10 @@ def _draws(
     if own_draws:
         stacked["normal"] = normal
 
-    def each(given: dict[str, Any]) -> tuple[Array, Array, Array, Array | None]:
+    def of_one(given: dict[str, Any]) -> tuple[Any, Any, Any, Any]:
         return one(**{"normal": normal, **given})
 
     # With thousands of latent numbers, one candidate after another, to save memory.
     wide = posterior.mean.shape[-1] > WIDE
-    found = jax.lax.map(each, stacked) if wide else jax.vmap(each)(stacked)
-    return jax.tree.map(lambda x: jnp.moveaxis(x, 0, 1), found)
+    found = (one_by_one if wide else each)(of_one, stacked)
+    return jax.tree.map(lambda x: library_of(x).moveaxis(x, 0, 1), found)

@@ -8,12 +8,13 @@ other engine. The model of the ratio works it out.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import cast, final
 
 import jax
+import numpy as np
 from jaxtyping import Array, PRNGKeyArray
 
+from bayesdice_ppl.arrays import each
 from bayesdice_ppl.constraint import Constraint, PenaltyChoice
 from bayesdice_ppl.errors import SettingsError
 from bayesdice_ppl.inference.engine import Solution, nothing_but
@@ -52,7 +53,11 @@ class Exact:
     def solve(self, problem: Problem, rng_key: PRNGKeyArray, form: FitForm, draws: int) -> Solution:
         """The closed form of every candidate."""
         chosen = form.constraint
-        posterior = _solve(problem, chosen.penalty, chosen.value_constraint)
+        # The price search hands on what it found, and a tangent is JAX's.
+        plain = form.plain and not problem.tangent
+        closed = _solve if plain else _compiled_solve
+        needed = jax.tree.map(np.asarray, problem) if plain else problem
+        posterior = closed(needed, chosen.penalty, chosen.value_constraint)
         return nothing_but(posterior, problem, form)
 
 
@@ -62,17 +67,18 @@ def no_closed_form(constraint: Constraint, model: RatioModel) -> str | None:
     return f"the model {model}" if missing is None and not model.linear else missing
 
 
-@partial(jax.jit, static_argnames=("penalty", "value_constraint"))
 def _solve(problem: Problem, penalty: PenaltyChoice, value_constraint: bool) -> GaussianPosterior:
-    covariance = jax.vmap(penalty.metric)(problem.pilots.covariance)
+    covariance = each(penalty.metric, problem.pilots.covariance)
     own = problem.constraint.auxiliary
     if own is not None:
         share = problem.constraint.price / own.price
-        covariance = jax.vmap(joined_metric)(covariance, covariance, share)
+        covariance = each(joined_metric, covariance, covariance, share)
 
     def one(ratio: LinearGaussianRatio, metric: Array, price: Array) -> GaussianPosterior:
         return ratio.posterior(metric, price, value_constraint=value_constraint)
 
-    return jax.vmap(one)(
-        cast("LinearGaussianRatio", problem.ratio), covariance, problem.constraint.price
-    )
+    ratio = cast("LinearGaussianRatio", problem.ratio)
+    return each(one, ratio, covariance, problem.constraint.price)
+
+
+_compiled_solve = jax.jit(_solve, static_argnames=("penalty", "value_constraint"))

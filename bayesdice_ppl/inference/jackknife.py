@@ -14,10 +14,10 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Float, Int
 
+from bayesdice_ppl.arrays import added, library_of, one_by_one, replaced
 from bayesdice_ppl.inference.pilot import Pilot
 from bayesdice_ppl.models import LinearGaussianRatio, Ratio, pair_slopes_of
 from bayesdice_ppl.models.gaussian import WIDE_STEP, condition_value
@@ -91,10 +91,10 @@ def _listed(
 def left_out_values(
     cells: Cells,
     ratio: Ratio,
-    latent: Float[Array, " L"],
+    latent: Float[Any, " L"],
     groups: Groups,
     settings: MomentSettings,
-) -> Float[Array, " J"]:
+) -> Float[Any, " J"]:
     """The value estimated without each group, by one step from the estimate with all.
 
     Parameters
@@ -114,54 +114,55 @@ def left_out_values(
     is linear around the estimate.
     """
     moments, gamma = ratio.moments, settings.gamma
+    xp = library_of(moments.design, latent)
     restart = gamma if settings.restart else 0.0
     count = cells.count
-    mean_reward = cells.reward_sum / jnp.where(count > 0.0, count, 1.0)
-    rows = moments.design.at[:, VALUE_ROW].add(mean_reward)
-    spread = jnp.maximum(cells.reward_square_sum - cells.reward_sum * mean_reward, 0.0)
+    mean_reward = cells.reward_sum / xp.where(count > 0.0, count, 1.0)
+    rows = added(moments.design, np.s_[:, VALUE_ROW], mean_reward)
+    spread = xp.maximum(cells.reward_square_sum - cells.reward_sum * mean_reward, 0.0)
     zeta = ratio.by_pair(latent[:-1])[cells.pair]
     moves = pair_slopes_of(ratio)(latent[:-1])[cells.pair]
 
-    here = jnp.asarray(groups.cell)
+    here = groups.cell
     weight = count[here] * groups.counted
     row, z, move = rows[here], zeta[here], moves[here]
     ended = cells.terminated[here] * weight
-    matrix = jnp.einsum("jwr,jwl->jrl", row * weight[..., None], move)
-    second = jnp.einsum("jwr,jws->jrs", row * (weight * z**2)[..., None], row)
-    within = jnp.sum(groups.counted * z**2 * spread[here], axis=1)
-    second = second.at[:, VALUE_ROW, VALUE_ROW].add(within)
-    first = jnp.einsum("jwr,jw->jr", row, weight * z)
-    ended_moves = jnp.einsum("jw,jwl->jl", ended, move)
-    ended_mass = jnp.sum(ended * z, axis=1)
-    size = jnp.sum(weight, axis=1)
-    started = jnp.asarray(groups.started)
-    initial = moments.initial[jnp.asarray(groups.episode)] * started[..., None]
-    starts = jnp.sum(initial, axis=1)
-    start_square = jnp.einsum("jvr,jvs->jrs", initial, initial)
-    n_starts = jnp.sum(started, axis=1)
-    start_mean = jnp.sum(starts, axis=0) / jnp.sum(n_starts)
+    matrix = (row * weight[..., None]).swapaxes(1, 2) @ move
+    second = (row * (weight * z**2)[..., None]).swapaxes(1, 2) @ row
+    within = xp.sum(groups.counted * z**2 * spread[here], axis=1)
+    second = added(second, np.s_[:, VALUE_ROW, VALUE_ROW], within)
+    first = ((weight * z)[:, None] @ row)[:, 0]
+    ended_moves = (ended[:, None] @ move)[:, 0]
+    ended_mass = xp.sum(ended * z, axis=1)
+    size = xp.sum(weight, axis=1)
+    started = groups.started
+    initial = moments.initial[groups.episode] * started[..., None]
+    starts = xp.sum(initial, axis=1)
+    start_square = initial.swapaxes(1, 2) @ initial
+    n_starts = xp.sum(started, axis=1)
+    start_mean = xp.sum(starts, axis=0) / xp.sum(n_starts)
 
-    def rest(x: Array) -> Array:
-        return jnp.sum(x, axis=0) - x
+    def rest(x: Any) -> Any:
+        return xp.sum(x, axis=0) - x
 
     prior, value_prior = ratio.latent_prior(), ratio.value_prior()
-    prior_mean = jnp.append(prior.mean, value_prior.mean)
-    prior_scale = jnp.sqrt(jnp.append(prior.variance, value_prior.variance))
+    prior_mean = xp.append(xp.asarray(prior.mean), value_prior.mean)
+    prior_scale = xp.sqrt(xp.append(xp.asarray(prior.variance), value_prior.variance))
 
-    def value(left: tuple[Array, ...]) -> Float[Array, ""]:
+    def value(left: tuple[Any, ...]) -> Float[Any, ""]:
         matrix, second, first, ended_moves, ended_mass, n, starts, start_square, m = left
         start = starts / m
         # The start states are others, for what follows a termination too.
         moved = start - start_mean
-        by_latent = (matrix + restart * jnp.outer(moved, ended_moves)) / n
+        by_latent = (matrix + restart * xp.outer(moved, ended_moves)) / n
         level = (first + restart * moved * ended_mass) / n + moments_offset
         level = level + (1.0 - gamma) * moved
         mean = first / n
         entry = (1.0 - gamma) + restart * ended_mass / n
-        covariance = second / n - jnp.outer(mean, mean)
-        covariance = covariance + (n / m) * entry**2 * (start_square / m - jnp.outer(start, start))
-        value_column = jnp.zeros((len(level), 1), level.dtype).at[VALUE_ROW, 0].set(-1.0)
-        whole = jnp.concatenate([by_latent, value_column], axis=1)
+        covariance = second / n - xp.outer(mean, mean)
+        covariance = covariance + (n / m) * entry**2 * (start_square / m - xp.outer(start, start))
+        value_column = replaced(xp.zeros((len(level), 1), level.dtype), (VALUE_ROW, 0), -1.0)
+        whole = xp.concatenate([by_latent, value_column], axis=1)
         offset = level - by_latent @ latent[:-1]
         found = condition_value(
             whole, offset, covariance / n, prior_mean, prior_scale, wide=WIDE_STEP
@@ -171,7 +172,7 @@ def left_out_values(
     # The offset of the moments themselves: a tangent keeps another one.
     moments_offset = ratio.residual(latent[:-1]) - rows.T @ (zeta * count) / cells.n_transitions
     parts = (matrix, second, first, ended_moves, ended_mass, size, starts, start_square, n_starts)
-    return jax.lax.map(value, jax.tree.map(rest, parts))
+    return one_by_one(value, jax.tree.map(rest, parts))
 
 
 def widened(
@@ -198,16 +199,17 @@ def widened(
     n = cells.n_transitions
     found = ratio.value_posterior(pilot.covariance, n)
     values = left_out_values(cells, ratio, found.mean, groups, settings)
-    more = QUADRATIC * jnp.maximum(jackknife_variance(values) - found.sd**2, 0.0)
-    df = jnp.minimum(pilot.degrees_of_freedom, values.shape[0] - 1.0)
+    xp = library_of(values)
+    more = QUADRATIC * xp.maximum(jackknife_variance(values) - found.sd**2, 0.0)
+    df = xp.minimum(pilot.degrees_of_freedom, values.shape[0] - 1.0)
     return pilot._replace(
-        covariance=pilot.covariance.at[VALUE_ROW, VALUE_ROW].add(n * more),
-        degrees_of_freedom=jnp.where(more > 0.0, df, pilot.degrees_of_freedom),
+        covariance=added(pilot.covariance, (VALUE_ROW, VALUE_ROW), n * more),
+        degrees_of_freedom=xp.where(more > 0.0, df, pilot.degrees_of_freedom),
     )
 
 
-def jackknife_variance(values: Float[Array, "*b J"]) -> Float[Array, "*b"]:
+def jackknife_variance(values: Float[Any, "*b J"]) -> Float[Any, "*b"]:
     """Variance of an estimate from its values without each of J groups."""
     n_groups = values.shape[-1]
-    mean = jnp.mean(values, axis=-1, keepdims=True)
-    return (n_groups - 1.0) / n_groups * jnp.sum((values - mean) ** 2, axis=-1)
+    mean = values.mean(axis=-1, keepdims=True)
+    return (n_groups - 1.0) / n_groups * ((values - mean) ** 2).sum(axis=-1)

@@ -6,14 +6,13 @@ mean of an indicator. Only location, scale and degrees of freedom are kept.
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
+from bayesdice_ppl.arrays import one_by_one
 from bayesdice_ppl.inference.pilot import Pilot, run_pilot
 from bayesdice_ppl.inference.problem import FitForm
 from bayesdice_ppl.models import linear
@@ -46,8 +45,8 @@ class OneValue(NamedTuple):
         The candidate's first estimate, with the degrees of freedom.
     """
 
-    mean: Float[Array, ""]
-    sd: Float[Array, ""]
+    mean: Float[Any, ""]
+    sd: Float[Any, ""]
     pilot: Pilot
 
 
@@ -55,7 +54,7 @@ def one_value(
     cells: Cells,
     candidate: Candidates,
     form: FitForm,
-    price: Float[Array, ""],
+    price: Float[Any, ""],
 ) -> OneValue:
     """Closed-form belief of one candidate's value; may be traced by JAX.
 
@@ -110,23 +109,10 @@ def value_marginals(
     form
         As for `one_value`.
     """
-    with jax.enable_x64(True):
-        sums = rewards._replace(by_row=None, cell=None)
-        return jax.tree.map(np.asarray, _marginals(cells, candidates, sums, price, form))
 
-
-@partial(jax.jit, static_argnames="form")
-def _marginals(
-    log: Cells,
-    candidates: Candidates,
-    rewards: TransformedRewards,
-    price: Array,
-    form: FitForm,
-) -> Marginals:
-    def one(given: tuple[Candidates, TransformedRewards, Array]) -> Marginals:
-        candidate, counted, one_price = given
-        found = one_value(with_rewards(log, counted), candidate, form, one_price)
+    def one(candidate: Candidates, counted: TransformedRewards, one_price: Any) -> Marginals:
+        found = one_value(with_rewards(cells, counted), candidate, form, one_price)
         return Marginals(found.mean, found.sd, found.pilot.degrees_of_freedom)
 
-    given = jax.tree.map(jnp.asarray, (candidates, rewards, price))
-    return jax.lax.map(one, given)
+    sums = rewards._replace(by_row=None, cell=None)
+    return one_by_one(one, *jax.tree.map(np.asarray, (candidates, sums, price)))

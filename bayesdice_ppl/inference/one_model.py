@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from bayesdice_ppl.arrays import added, replaced
 from bayesdice_ppl.constraint import (
     ChanceConstraint,
     Penalty,
@@ -183,8 +184,8 @@ def stacked_covariance(
     on = jnp.isfinite(pilots.degrees_of_freedom)
     hidden = small_sample_covariance(cells, pilots.by_pair, pilots.error, pilots.unit)
     hidden = jnp.where(on[:, None] & on, hidden, 0.0)
-    covariance = covariance.at[values[:, None], values].add(cells.n_transitions * hidden)
-    return covariance.at[values, values].set(pilots.covariance[:, VALUE_ROW, VALUE_ROW])
+    covariance = added(covariance, (values[:, None], values), cells.n_transitions * hidden)
+    return replaced(covariance, (values, values), pilots.covariance[:, VALUE_ROW, VALUE_ROW])
 
 
 def _without_negative(covariance: Float[Array, "NR NR"]) -> Float[Array, "NR NR"]:

@@ -9,12 +9,12 @@ and the joint belief.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Float, Int
 
+from bayesdice_ppl.arrays import added, library_of
 from bayesdice_ppl.constraint import residual_covariance, small_sample_rule, start_weight
 from bayesdice_ppl.models import FirstEstimate, Ratio
 from bayesdice_ppl.moments import VALUE_ROW, Cells, Moments, MomentSettings
@@ -50,17 +50,17 @@ class Pilot(NamedTuple):
         The pair that each pair's visits are counted with, shape (P,); see `Moments`.
     """
 
-    by_pair: Float[Array, " P"]
-    value: Float[Array, ""]
-    covariance: Float[Array, "R R"]
-    ratio: Float[Array, " C"]
-    error: Float[Array, " C"]
-    start_value: Float[Array, " E"]
-    start_weight: Float[Array, ""]
-    slope: Float[Array, " R"]
-    degrees_of_freedom: Float[Array, ""]
-    latent: Float[Array, " L"]
-    unit: Int[Array, " P"] | None = None
+    by_pair: Float[Any, " P"]
+    value: Float[Any, ""]
+    covariance: Float[Any, "R R"]
+    ratio: Float[Any, " C"]
+    error: Float[Any, " C"]
+    start_value: Float[Any, " E"]
+    start_weight: Float[Any, ""]
+    slope: Float[Any, " R"]
+    degrees_of_freedom: Float[Any, ""]
+    latent: Float[Any, " L"]
+    unit: Int[Any, " P"] | None = None
 
 
 def run_pilot(
@@ -87,16 +87,17 @@ def run_pilot(
     clustered = by_episode and settings.tabular
     # The logging policy's ratio: one everywhere, or on the pairs that the policy visits.
     n_cells = cells.pair.shape[0]
-    one = moments.active[cells.pair] if settings.tabular else jnp.ones(n_cells)
+    xp = library_of(moments.design)
+    one = moments.active[cells.pair] if settings.tabular else xp.ones(n_cells)
     if moments.action_ratio is not None:
         one = moments.action_ratio[cells.pair]
 
-    def covariance_at(by_cell: Float[Array, " C"]) -> Float[Array, "R R"]:
+    def covariance_at(by_cell: Float[Any, " C"]) -> Float[Any, "R R"]:
         return residual_covariance(cells, moments, by_cell, settings, by_episode=clustered)
 
     estimate = ratio.estimate(covariance_at(one) / n)
 
-    def refresh(_: Int[Array, ""], last: FirstEstimate) -> FirstEstimate:
+    def refresh(_: Int[Any, ""], last: FirstEstimate) -> FirstEstimate:
         return ratio.estimate(covariance_at(last.by_pair[cells.pair]) / n, last.latent)
 
     if ratio.refreshes > 1:
@@ -105,14 +106,14 @@ def run_pilot(
     covariance = covariance_at(by_cell)
     # A row of the design times the slope is a temporal-difference error.
     error = moments.design @ slope
-    df = jnp.asarray(jnp.inf, by_cell.dtype)
+    df = xp.asarray(xp.inf, by_cell.dtype)
     if by_episode and not settings.tabular:
         extra = episode_surplus(cells, moments, by_cell, slope, covariance, settings)
-        covariance = covariance.at[VALUE_ROW, VALUE_ROW].add(extra)
+        covariance = added(covariance, (VALUE_ROW, VALUE_ROW), extra)
         df = cells.n_episodes - 1.0
     if small_sample:
         extra, df = small_sample_rule(cells, estimate.by_pair, error, moments.unit)
-        covariance = covariance.at[VALUE_ROW, VALUE_ROW].add(n * extra)
+        covariance = added(covariance, (VALUE_ROW, VALUE_ROW), n * extra)
     return Pilot(
         by_pair=estimate.by_pair,
         value=estimate.value,
@@ -131,11 +132,11 @@ def run_pilot(
 def episode_surplus(
     cells: Cells,
     moments: Moments,
-    ratio: Float[Array, " C"],
-    slope: Float[Array, " R"],
-    covariance: Float[Array, "R R"],
+    ratio: Float[Any, " C"],
+    slope: Float[Any, " R"],
+    covariance: Float[Any, "R R"],
     settings: MomentSettings,
-) -> Float[Array, ""]:
+) -> Float[Any, ""]:
     """The variance that episodes as the unit add to the value's entry of Sigma by transition.
 
     Parameters
@@ -166,4 +167,4 @@ def episode_surplus(
         design=(moments.design @ slope)[:, None], initial=(moments.initial @ slope)[:, None]
     )
     whole = residual_covariance(cells, seen, ratio, settings, by_episode=True)
-    return jnp.maximum(0.0, whole[0, 0] - slope @ covariance @ slope)
+    return library_of(whole).maximum(0.0, whole[0, 0] - slope @ covariance @ slope)

@@ -1,19 +1,18 @@
-"""From counts and candidates to the problem that an engine solves, compiled once for all.
+"""From counts and candidates to the problem that an engine solves.
 
-Candidates have the same shapes, so every stage is one `jax.vmap` over them.
+Where a model computes on NumPy's arrays, nothing is compiled: the next log has other shapes.
+Elsewhere candidates have the same shapes, so every stage is compiled once for all of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
 from typing import Any, NamedTuple, cast
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Bool, Float, Int
 
+from bayesdice_ppl.arrays import each, library_of, one_by_one, replaced
 from bayesdice_ppl.constraint import (
     AuxiliaryConstraint,
     ChanceConstraint,
@@ -32,6 +31,7 @@ from bayesdice_ppl.inference.pilot import Pilot, run_pilot
 from bayesdice_ppl.models import (
     Coordinates,
     LinearGaussianRatio,
+    PlainModel,
     Ratio,
     RatioModel,
     TangentRatio,
@@ -92,6 +92,12 @@ class FitForm(NamedTuple):
         They are if the ratio is linear, the penalty is quadratic, and the surrogate is Markov's.
         """
         return self.model.linear and self.constraint.closed_form_missing() is None
+
+    @property
+    def plain(self) -> bool:
+        """Whether the model computes on NumPy's arrays, so that nothing need be compiled."""
+        model = self.model
+        return isinstance(model, PlainModel) and model.plain(tabular=self.moments.tabular)
 
 
 class Problem(NamedTuple):
@@ -176,9 +182,10 @@ def prepare(
     chosen = form.constraint
     sums = None if rewards is None else rewards._replace(by_row=None, cell=None)
     with jax.enable_x64(True):
-        ratio, pilots, rows = _pilots(
-            cells,
-            candidates,
+        first = _pilots if form.plain else _compiled_pilots
+        ratio, pilots, rows = first(
+            jax.tree.map(np.asarray, cells),
+            jax.tree.map(np.asarray, candidates),
             sums,
             form.moments,
             form.model,
@@ -204,19 +211,21 @@ def prepare(
         if own is not None:
             found = chance_price(n, 1, xi=own.xi, lam=own.lam, epsilon=own.epsilon)
             auxiliary = (found.lam / found.epsilon, found.epsilon)
-        constraint, coordinates, ratio, pilots = _constraints(
-            cells,
+        searched = tangent and not form.model.linear
+        then = _constraints if form.plain and not searched else _compiled_constraints
+        constraint, coordinates, ratio, pilots = then(
+            jax.tree.map(np.asarray, cells),
             ratio,
             pilots,
             rows,
             sums,
-            jnp.asarray([price.lam / price.epsilon for price in prices]),
-            jnp.asarray([price.epsilon for price in prices]),
+            np.asarray([price.lam / price.epsilon for price in prices]),
+            np.asarray([price.epsilon for price in prices]),
             auxiliary,
             chosen.penalty,
             chosen.value_constraint,
             guided or covariances.shape[-1] <= WIDE,
-            (tangent and not form.model.linear, form.model.linear),
+            (searched, form.model.linear),
             deal_groups(cells, form.jackknife) if form.jackknife else None,
             form.moments,
         )
@@ -234,11 +243,6 @@ def _own_rows(n_rows: int, chosen: Constraint) -> Int[np.ndarray, " r"]:
     return np.setdiff1d(rows, left_out)
 
 
-@partial(
-    jax.jit,
-    static_argnames=("settings", "model", "prior", "by_episode", "small_sample"),
-    compiler_options=QUICK,
-)
 def _pilots(
     log: Cells,
     candidates: Candidates,
@@ -248,32 +252,35 @@ def _pilots(
     prior: Prior,
     by_episode: bool,
     small_sample: bool,
-) -> tuple[Ratio, Pilot, Float[Array, "N R"]]:
+) -> tuple[Ratio, Pilot, Float[Any, "N R"]]:
     def one(
         candidate: Candidates, counted: TransformedRewards | None
-    ) -> tuple[Ratio, Pilot, Float[Array, " R"]]:
+    ) -> tuple[Ratio, Pilot, Float[Any, " R"]]:
         cells = with_rewards(log, counted)
         moments = build_moments(cells, state_features(cells, candidate), settings)
         ratio: Ratio = model.build(cells, moments, prior)
         pilot = run_pilot(cells, ratio, settings, by_episode=by_episode, small_sample=small_sample)
         return ratio, pilot, live_rows(moments)
 
-    return _each(one, model.linear)(jax.tree.map(jnp.asarray, candidates), rewards)
+    apply = each if model.linear else one_by_one
+    return apply(one, candidates, rewards)
 
 
-@partial(
-    jax.jit,
-    static_argnames=("penalty", "value_constraint", "guided", "shape", "settings"),
+_compiled_pilots = jax.jit(
+    _pilots,
+    static_argnames=("settings", "model", "prior", "by_episode", "small_sample"),
     compiler_options=QUICK,
 )
+
+
 def _constraints(
     cells: Cells,
     ratios: Ratio,
     pilots: Pilot,
-    live: Float[Array, "N R"],
+    live: Float[Any, "N R"],
     rewards: TransformedRewards | None,
-    prices: Float[Array, " N"],
-    epsilons: Float[Array, " N"],
+    prices: Float[Any, " N"],
+    epsilons: Float[Any, " N"],
     auxiliary: tuple[float, float] | None,
     penalty: PenaltyChoice,
     value_constraint: bool,
@@ -287,10 +294,10 @@ def _constraints(
     def one(
         ratio: Ratio,
         pilot: Pilot,
-        rows: Float[Array, " R"],
+        rows: Float[Any, " R"],
         counted: TransformedRewards | None,
-        price: Array,
-        epsilon: Array,
+        price: Any,
+        epsilon: Any,
     ) -> tuple[ChanceConstraint, Coordinates, Ratio, Pilot]:
         own_cells = with_rewards(cells, counted)
         if tangent or (groups is not None and not linear):
@@ -305,8 +312,8 @@ def _constraints(
             ratio = straight
         mean_square = row_mean_square(own_cells, ratio.moments)
         if not value_constraint:
-            rows = rows.at[VALUE_ROW].set(0.0)
-        others = rows if auxiliary is None else rows.at[NORMALIZATION_ROW].set(0.0)
+            rows = replaced(rows, VALUE_ROW, 0.0)
+        others = rows if auxiliary is None else replaced(rows, NORMALIZATION_ROW, 0.0)
         metric = invertible(pilot.covariance, others, mean_square)
         constraint = ChanceConstraint(penalty.build(metric, others), price, epsilon)
         if auxiliary is not None:
@@ -314,34 +321,32 @@ def _constraints(
             own = invertible(pilot.covariance, alone, mean_square)
             # The residual is one number here, so any other penalty becomes Mahalanobis.
             choice = penalty if penalty.quadratic else penalties.mahalanobis()
-            own_price, own_epsilon = jnp.asarray(auxiliary)
+            own_price, own_epsilon = (library_of(price).asarray(number) for number in auxiliary)
             constraint = constraint._replace(
                 auxiliary=AuxiliaryConstraint(choice.build(own, alone), own_price, own_epsilon)
             )
             metric = joined_metric(metric, own, price / own_price)
         if not guided:
-            return constraint, Coordinates(jnp.zeros(1), jnp.eye(1)), ratio, pilot
+            return constraint, Coordinates(np.zeros(1), np.eye(1)), ratio, pilot
         noise = rough_noise(metric, rows, price, tight=penalty.calibrated)
         found = ratio.coordinates(noise, rows, value_constraint=value_constraint)
         return constraint, found, ratio, pilot
 
-    together = not tangent and groups is None
-    return _each(one, together)(ratios, pilots, live, rewards, prices, epsilons)
+    # Together, candidates in a loop all wait for the one that takes most steps.
+    apply = one_by_one if tangent or groups is not None else each
+    return apply(one, ratios, pilots, live, rewards, prices, epsilons)
 
 
-def _each(function: Callable[..., Any], together: bool) -> Callable[..., Any]:
-    """Apply a function to every candidate: all at once, or one after another.
-
-    Together, candidates in a loop all wait for the one that takes most steps.
-    """
-    if together:
-        return jax.vmap(function)
-    return lambda *stacked: jax.lax.map(lambda each: function(*each), stacked)
+_compiled_constraints = jax.jit(
+    _constraints,
+    static_argnames=("penalty", "value_constraint", "guided", "shape", "settings"),
+    compiler_options=QUICK,
+)
 
 
 def joined_metric(
-    metric: Float[Array, "R R"], own: Float[Array, "R R"], share: Float[Array, ""]
-) -> Float[Array, "R R"]:
+    metric: Float[Any, "R R"], own: Float[Any, "R R"], share: Float[Any, ""]
+) -> Float[Any, "R R"]:
     """One metric for both constraints; the normalization is uncorrelated, at its own price.
 
     Parameters
@@ -352,5 +357,5 @@ def joined_metric(
         Price of the main constraint over that of the normalization.
     """
     row = NORMALIZATION_ROW
-    apart = metric.at[row].set(0.0).at[:, row].set(0.0)
-    return apart.at[row, row].set(own[row, row] * share)
+    apart = replaced(replaced(metric, row, 0.0), np.s_[:, row], 0.0)
+    return replaced(apart, (row, row), own[row, row] * share)

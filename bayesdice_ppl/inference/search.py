@@ -6,7 +6,6 @@ loss. The search bisects log lambda for all candidates at once, each with its ow
 
 from __future__ import annotations
 
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, PRNGKeyArray
 
@@ -63,7 +62,7 @@ def search_price(
 
     def held(log_lam: Float[np.ndarray, " N"]) -> tuple[Problem, Float[np.ndarray, " N"]]:
         lam = np.exp(log_lam)
-        constraint = problem.constraint._replace(price=jnp.asarray(lam / epsilon))
+        constraint = problem.constraint._replace(price=lam / epsilon)
         prices = tuple(
             price._replace(lam=float(one)) for price, one in zip(problem.prices, lam, strict=True)
         )

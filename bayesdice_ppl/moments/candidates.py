@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
@@ -69,14 +68,8 @@ class Candidates(NamedTuple):
 
 def state_features(cells: Cells, candidate: Candidates) -> StateFeatures:
     """The features of one candidate; its fields lack the first axis."""
-    active = jnp.asarray(candidate.active)
     if candidate.at_state is None:
         n_states = candidate.kept.shape[0]
-        features = one_hot_features(cells, jnp.asarray(candidate.target), active, n_states)
+        features = one_hot_features(cells, candidate.target, candidate.active, n_states)
         return features._replace(estimated=candidate.estimated)
-    known = candidate.action_ratio
-    return StateFeatures(
-        jnp.asarray(candidate.at_state),
-        active,
-        action_ratio=None if known is None else jnp.asarray(known),
-    )
+    return StateFeatures(candidate.at_state, candidate.active, action_ratio=candidate.action_ratio)

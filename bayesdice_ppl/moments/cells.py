@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Bool, Float, Int
 
+from bayesdice_ppl.arrays import library_of
 from bayesdice_ppl.logs import Logs
 from bayesdice_ppl.moments.pairs import LoggedPairs
 
@@ -232,8 +232,9 @@ def with_rewards(cells: Cells, rewards: TransformedRewards | None) -> Cells:
     )
 
 
-def reward_moments(cells: Cells) -> tuple[Float[Array, ""], Float[Array, ""]]:
+def reward_moments(cells: Cells) -> tuple[Float[Any, ""], Float[Any, ""]]:
     """Mean and standard deviation of the logged sigma(r)."""
     mean = cells.reward_sum.sum() / cells.n_transitions
     square = cells.reward_square_sum.sum() / cells.n_transitions
-    return mean, jnp.sqrt(jnp.maximum(square - mean**2, 0.0))
+    xp = library_of(square)
+    return mean, xp.sqrt(xp.maximum(square - mean**2, 0.0))

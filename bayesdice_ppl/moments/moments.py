@@ -7,12 +7,12 @@ residual is their mean. Models and inference see a log only through them.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int
+import numpy as np
+from jaxtyping import Bool, Float, Int
 
+from bayesdice_ppl.arrays import added, library_of, one_hot, replaced, sums_by
 from bayesdice_ppl.moments.cells import Cells, reward_moments
 
 VALUE_ROW = -1
@@ -60,17 +60,17 @@ class Moments(NamedTuple):
         ratio multiplies by it what it says itself. None: nothing is known of mu.
     """
 
-    by_ratio: Float[Array, "R P"] | None
-    offset: Float[Array, " R"]
-    design: Float[Array, "C R"]
-    initial: Float[Array, "E R"]
-    active: Float[Array, " K"]
-    reward_mean: Float[Array, ""]
-    reward_scale: Float[Array, ""]
-    unit: Int[Array, " P"] | None = None
-    action_ratio: Float[Array, " P"] | None = None
+    by_ratio: Float[Any, "R P"] | None
+    offset: Float[Any, " R"]
+    design: Float[Any, "C R"]
+    initial: Float[Any, "E R"]
+    active: Float[Any, " K"]
+    reward_mean: Float[Any, ""]
+    reward_scale: Float[Any, ""]
+    unit: Int[Any, " P"] | None = None
+    action_ratio: Float[Any, " P"] | None = None
 
-    def residual(self, ratio: Float[Array, "*b P"]) -> Float[Array, "*b R"]:
+    def residual(self, ratio: Float[Any, "*b P"]) -> Float[Any, "*b R"]:
         """Residual at a value of zero, from the ratio of each pair, shape (..., R)."""
         assert self.by_ratio is not None
         return ratio @ self.by_ratio.T + self.offset
@@ -126,16 +126,16 @@ class StateFeatures(NamedTuple):
         pi(a|s) / mu(a|s) of each logged pair, shape (P,), where it is known; else None.
     """
 
-    at_state: Float[Array, "S d"]
-    active: Float[Array, " K"]
-    estimated: Bool[Array, ""] | None = None
-    action_ratio: Float[Array, " P"] | None = None
+    at_state: Float[Any, "S d"]
+    active: Float[Any, " K"]
+    estimated: Bool[Any, ""] | None = None
+    action_ratio: Float[Any, " P"] | None = None
 
 
 def one_hot_features(
     cells: Cells,
-    target: Float[Array, " P"],
-    active: Float[Array, " P"],
+    target: Float[Any, " P"],
+    active: Float[Any, " P"],
     n_states: int,
 ) -> StateFeatures:
     """Expected one-hot features of a policy.
@@ -150,8 +150,9 @@ def one_hot_features(
         S.
     """
     n_pairs = target.shape[0]
-    phi = jnp.zeros((n_states, n_pairs), target.dtype)
-    phi = phi.at[cells.pair_state, jnp.arange(n_pairs)].set(target * active)
+    xp = library_of(target, cells.pair_state)
+    phi = xp.zeros((n_states, n_pairs), target.dtype)
+    phi = replaced(phi, (cells.pair_state, xp.arange(n_pairs)), target * active)
     return StateFeatures(phi, active)
 
 
@@ -187,7 +188,8 @@ def build_moments(cells: Cells, features: StateFeatures, settings: MomentSetting
     and D' then have the same weighted mean.
     """
     gamma = settings.gamma
-    phi, active = features.at_state, jnp.asarray(features.active)
+    phi, active = features.at_state, features.active
+    xp = library_of(phi, cells.count)
     n_pairs, n_features = cells.pair_state.shape[0], phi.shape[1]
     phi0 = phi[cells.initial_state]
     phi0bar = cells.initial_weight @ phi0
@@ -197,7 +199,7 @@ def build_moments(cells: Cells, features: StateFeatures, settings: MomentSetting
     if settings.restart:
         following = following + ends * phi0bar
     if cells.pair_features is None:
-        current = jax.nn.one_hot(cells.pair, n_pairs, dtype=phi.dtype)
+        current = one_hot(cells.pair, n_pairs, phi.dtype)
         columns = [(gamma * following - current) * active]
     else:
         here = cells.pair_features[cells.pair]
@@ -206,8 +208,8 @@ def build_moments(cells: Cells, features: StateFeatures, settings: MomentSetting
         # bind.
         counted = (cells.count > 0.0)[:, None]
         size, left = (
-            jnp.max(jnp.abs(values) * counted, axis=0)
-            for values in (jnp.abs(here) + jnp.abs(following), columns[0])
+            xp.max(xp.abs(values) * counted, axis=0)
+            for values in (xp.abs(here) + xp.abs(following), columns[0])
         )
         says = left > ROUNDING * size
         columns = [columns[0] * says]
@@ -215,43 +217,44 @@ def build_moments(cells: Cells, features: StateFeatures, settings: MomentSetting
         phi0 = phi0 * says
     offset = [(1.0 - gamma) * phi0bar]
     # The mass of a visit includes the mass that is absorbed after it.
-    mass = jnp.ones_like(ends)
+    mass = xp.ones_like(ends)
     if not settings.restart:
         mass = mass + gamma / (1.0 - gamma) * ends
     if settings.normalized:
         columns.append(mass)
-        offset.append(-jnp.ones(1, phi.dtype))
+        offset.append(-xp.ones(1, phi.dtype))
     # Absorbed mass earns sigma(0) for ever, so a visit adds sigma(r) - sigma(0).
-    floor = jnp.zeros((), phi.dtype) if settings.restart else cells.absorbed_reward
+    floor = xp.zeros((), phi.dtype) if settings.restart else cells.absorbed_reward
     reward_mean, reward_sd = reward_moments(cells)
-    base = reward_mean - floor if settings.centered else jnp.zeros((), phi.dtype)
+    base = reward_mean - floor if settings.centered else xp.zeros((), phi.dtype)
     columns.append(-floor - base * mass)
     offset.append((floor + base)[None])
-    design = jnp.concatenate(columns, axis=1)
+    design = xp.concatenate(columns, axis=1)
 
     weighted = design * cells.count[:, None]
-    weighted = weighted.at[:, VALUE_ROW].add(cells.reward_sum) / cells.n_transitions
-    by_ratio = jax.ops.segment_sum(weighted, cells.pair, num_segments=n_pairs).T
+    weighted = added(weighted, np.s_[:, VALUE_ROW], cells.reward_sum) / cells.n_transitions
+    by_ratio = sums_by(weighted, cells.pair, n_pairs).T
     if cells.basis is None:
         by_ratio = by_ratio * active
     n_rows = design.shape[1]
-    initial = jnp.zeros((phi0.shape[0], n_rows), phi.dtype).at[:, :n_features].set(phi0)
+    initial = xp.zeros((phi0.shape[0], n_rows), phi.dtype)
+    initial = replaced(initial, np.s_[:, :n_features], phi0)
 
     # Equal rewards give the prior no scale; their size, or 1, takes its place.
-    size = jnp.where(reward_mean == 0.0, 1.0, jnp.abs(reward_mean))
-    reward_scale = jnp.where(reward_sd > 0.0, reward_sd, size)
+    size = xp.where(reward_mean == 0.0, 1.0, xp.abs(reward_mean))
+    reward_scale = xp.where(reward_sd > 0.0, reward_sd, size)
     if not settings.restart:
         # The absorbed reward may be far from all logged rewards.
-        reward_scale = jnp.sqrt(reward_scale**2 + (reward_mean - floor) ** 2)
+        reward_scale = xp.sqrt(reward_scale**2 + (reward_mean - floor) ** 2)
     unit = None
     if features.estimated is not None and cells.pair_features is None:
         unit = _units(cells, features.estimated)
         of_state = phi[cells.pair_state[cells.pair]]
-        noise = jnp.where(features.estimated, (current - of_state) * active, 0.0)
-        design = design.at[:, :n_features].add(noise)
+        noise = xp.where(features.estimated, (current - of_state) * active, 0.0)
+        design = added(design, np.s_[:, :n_features], noise)
     return Moments(
         by_ratio=by_ratio,
-        offset=jnp.concatenate(offset),
+        offset=xp.concatenate(offset),
         design=design,
         initial=initial,
         active=active,
@@ -262,7 +265,8 @@ def build_moments(cells: Cells, features: StateFeatures, settings: MomentSetting
     )
 
 
-def _units(cells: Cells, estimated: Bool[Array, ""]) -> Int[Array, " P"]:
+def _units(cells: Cells, estimated: Bool[Any, ""]) -> Int[Any, " P"]:
     """The pair that each pair's visits are counted with: by state for an estimated policy."""
     same_state = cells.pair_state[:, None] == cells.pair_state
-    return jnp.where(estimated, jnp.argmax(same_state, axis=1), jnp.arange(len(same_state)))
+    xp = library_of(same_state)
+    return xp.where(estimated, xp.argmax(same_state, axis=1), xp.arange(len(same_state)))

@@ -8,12 +8,12 @@ probability was moved.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Bool, Float, Int
 
+from bayesdice_ppl.arrays import library_of, sums_by
 from bayesdice_ppl.logs import Logs
 
 
@@ -55,11 +55,11 @@ def logged_pairs(
 
 
 def renormalize(
-    probabilities: Float[Array, "S A"],
-    state: Int[Array, " P"],
-    action: Int[Array, " P"],
-    logged: Float[Array, " P"],
-) -> tuple[Float[Array, " P"], Float[Array, " S"]]:
+    probabilities: Float[Any, "S A"],
+    state: Int[Any, " P"],
+    action: Int[Any, " P"],
+    logged: Float[Any, " P"],
+) -> tuple[Float[Any, " P"], Float[Any, " S"]]:
     """Renormalize one policy over the actions logged in each state.
 
     Parameters
@@ -82,8 +82,8 @@ def renormalize(
 
 
 def renormalize_pairs(
-    weight: Float[Array, " P"], state: Int[Array, " P"], n_states: int
-) -> tuple[Float[Array, " P"], Float[Array, " S"]]:
+    weight: Float[Any, " P"], state: Int[Any, " P"], n_states: int
+) -> tuple[Float[Any, " P"], Float[Any, " S"]]:
     """Renormalize weights of pairs within each state; see `renormalize`.
 
     Parameters
@@ -100,9 +100,10 @@ def renormalize_pairs(
     (Array, Array)
         Renormalized, shape (P,), and the sum in each state, shape (S,).
     """
-    kept = jnp.zeros(n_states, weight.dtype).at[state].add(weight)
+    xp = library_of(weight, state)
+    kept = sums_by(weight, state, n_states)
     share = kept[state]
-    return jnp.where(share > 0.0, weight / jnp.where(share > 0.0, share, 1.0), 0.0), kept
+    return xp.where(share > 0.0, weight / xp.where(share > 0.0, share, 1.0), 0.0), kept
 
 
 class Reach(NamedTuple):

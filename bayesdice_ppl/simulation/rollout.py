@@ -1,7 +1,7 @@
 """Logs of a policy at work in a world.
 
-Tabular worlds are sampled in JAX (see `sampling`). Rewards, next states and propensities are then
-read from the table in float64, so that the logs hold its exact numbers.
+Tabular worlds are sampled from their table (see `sampling`). Rewards, next states and propensities
+are read from it in float64, so that the logs hold its exact numbers.
 Other worlds are played in many copies at once (see `vectorized`).
 """
 
@@ -13,11 +13,11 @@ import jax
 import numpy as np
 
 from bayesdice_ppl.checks import whole
-from bayesdice_ppl.envs.tabular import TabularEnv, find_tabular
+from bayesdice_ppl.envs.tabular import TabularEnv, find_tabular, thresholds
 from bayesdice_ppl.errors import SettingsError
-from bayesdice_ppl.keys import check_key
+from bayesdice_ppl.keys import check_key, split_key, uniform_numbers
 from bayesdice_ppl.logs import Logs
-from bayesdice_ppl.simulation.sampling import sample_transitions
+from bayesdice_ppl.simulation.sampling import Limits, walk_table
 from bayesdice_ppl.simulation.tables import policy_table
 from bayesdice_ppl.simulation.vectorized import PlayedEpisodes, play
 
@@ -89,14 +89,18 @@ def _sampled(
 ) -> Logs:
     outcomes = world.outcomes
     probabilities = policy_table(world, policy)
-    played = sample_transitions(
-        outcomes, world.initial_distribution, probabilities, n_episodes, max_steps, rng_key
+    start_key, step_key = split_key(rng_key)
+    shares = (world.initial_distribution, probabilities, outcomes.probability)
+    played = walk_table(
+        outcomes,
+        Limits(*map(thresholds, shares)),
+        uniform_numbers(start_key, (n_episodes,)),
+        uniform_numbers(step_key, (max_steps, 2, n_episodes)),
     )
-    logged = np.asarray(played.logged)
+    logged = played.logged
     lengths = logged.sum(axis=1)
     state, action, outcome = (
-        np.asarray(field)[logged].astype(np.int64)
-        for field in (played.state, played.action, played.outcome)
+        field[logged].astype(np.int64) for field in (played.state, played.action, played.outcome)
     )
     # Flat look-ups: several times as fast as three indices at once.
     n_states, n_actions, n_outcomes = outcomes.probability.shape

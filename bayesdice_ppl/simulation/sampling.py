@@ -1,17 +1,19 @@
-"""Sampling of tabular worlds in JAX: whole logs in one compiled call.
+"""Sampling of tabular worlds: all episodes of a log together, step by step.
 
-A step is two table look-ups, one for the action and one for its outcome, so an episode is a scan
-over uniform draws made beforehand and a log is that scan vmapped over episodes. The function is
-pure: calibration runs vmap it once more, over keys, to get a thousand logs at once.
+A step is two table look-ups, one for the action and one for its outcome, with uniform numbers that
+were drawn beforehand. `simulate` runs the steps in NumPy, so that no world waits for a compiler.
+The same steps can be traced: calibration runs vmap them over keys, for a thousand logs at once.
 """
 
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
+from bayesdice_ppl.arrays import library_of, scanned
 from bayesdice_ppl.envs.tabular import Outcomes
 
 
@@ -77,43 +79,82 @@ def sample_transitions(
     In JAX's default float32 the draws have a resolution of 2^-23, so probabilities are met within
     1.2e-7. Outcomes and actions of probability 0 never occur.
     """
-    start_limits = _limits(jnp.asarray(initial_distribution))
-    action_limits = _limits(jnp.asarray(policy_probabilities))
-    outcome_limits = _limits(jnp.asarray(outcomes.probability))
+    # All draws at once, so that the steps only look up. Episodes come last: each step, over all of
+    # them, then reads contiguous memory.
+    start_key, step_key = jax.random.split(rng_key)
+    start_draws = jax.random.uniform(start_key, (n_episodes,))
+    step_draws = jax.random.uniform(step_key, (max_steps, 2, n_episodes))
     table = jax.tree.map(jnp.asarray, outcomes)
+    policy = jnp.asarray(policy_probabilities)
+    limits = Limits(*map(_limits, (jnp.asarray(initial_distribution), policy, table.probability)))
+    walk = walk_table(table, limits, start_draws, step_draws)
+    at = (walk.state, walk.action, walk.outcome)
+    return Transitions(
+        state=walk.state,
+        action=walk.action,
+        outcome=walk.outcome,
+        reward=table.reward[at],
+        next_state=table.next_state[at],
+        terminated=table.terminated[at],
+        propensity=policy[walk.state, walk.action],
+        logged=walk.logged,
+    )
+
+
+class Limits(NamedTuple):
+    """Where uniform numbers divide what can follow: cumulative probabilities.
+
+    Parameters
+    ----------
+    start, action, outcome
+        Of the first states (S,), of each state's actions (S, A), of each pair's outcomes (S, A, K).
+    """
+
+    start: Float[Any, " S"]
+    action: Float[Any, "S A"]
+    outcome: Float[Any, "S A K"]
+
+
+class Walk(NamedTuple):
+    """Which entries of the table were visited; fields as in `Transitions`."""
+
+    state: Int[Any, "E T"]
+    action: Int[Any, "E T"]
+    outcome: Int[Any, "E T"]
+    logged: Bool[Any, "E T"]
+
+
+def walk_table(
+    table: Outcomes,
+    limits: Limits,
+    start_draws: Float[Any, " E"],
+    step_draws: Float[Any, "T 2 E"],
+) -> Walk:
+    """Look up what uniform numbers mean in a table, for NumPy's arrays or JAX's.
+
+    Parameters
+    ----------
+    table, limits
+        The world's table, and its cumulative probabilities with those of the policy.
+    start_draws, step_draws
+        Uniform numbers for the first states, and for each step's action and outcome.
+    """
 
     def step(
-        carry: tuple[Int[Array, ""], Bool[Array, ""]], draws: Float[Array, " 2"]
-    ) -> tuple[tuple[Array, Array], tuple[Array, ...]]:
+        carry: tuple[Int[Any, " E"], Bool[Any, " E"]], draws: Float[Any, "2 E"]
+    ) -> tuple[tuple[Any, Any], tuple[Any, ...]]:
         state, alive = carry
-        action = _pick(action_limits[state], draws[0])
-        outcome = _pick(outcome_limits[state, action], draws[1])
+        action = _pick(limits.action[state], draws[0])
+        outcome = _pick(limits.outcome[state, action], draws[1])
         next_state = table.next_state[state, action, outcome].astype(state.dtype)
         ended = table.terminated[state, action, outcome]
         return (next_state, alive & ~ended), (state, action, outcome, alive)
 
-    def episode(start_draw: Float[Array, ""], step_draws: Float[Array, "T 2"]) -> tuple[Array, ...]:
-        first = _pick(start_limits, start_draw)
-        _, steps = jax.lax.scan(step, (first, jnp.asarray(True)), step_draws)
-        return steps
-
-    # All draws at once, so that the scan only looks up. Episodes come last: each
-    # step of the scan, batched over them, then reads contiguous memory.
-    start_key, step_key = jax.random.split(rng_key)
-    start_draws = jax.random.uniform(start_key, (n_episodes,))
-    step_draws = jax.random.uniform(step_key, (max_steps, 2, n_episodes))
-    state, action, outcome, logged = jax.vmap(episode, in_axes=(0, 2))(start_draws, step_draws)
-    at = (state, action, outcome)
-    return Transitions(
-        state=state,
-        action=action,
-        outcome=outcome,
-        reward=table.reward[at],
-        next_state=table.next_state[at],
-        terminated=table.terminated[at],
-        propensity=jnp.asarray(policy_probabilities)[state, action],
-        logged=logged,
-    )
+    xp = library_of(start_draws, step_draws)
+    first = xp.searchsorted(limits.start, start_draws, side="right").astype(np.int32)
+    alive = first >= 0
+    _, steps = scanned(step, (first, alive), step_draws)
+    return Walk(*(xp.moveaxis(field, 0, 1) for field in steps))
 
 
 def _limits(probability: Float[Array, "*batch K"]) -> Float[Array, "*batch K"]:
@@ -123,5 +164,5 @@ def _limits(probability: Float[Array, "*batch K"]) -> Float[Array, "*batch K"]:
     return jnp.where(possible_later == 0, jnp.inf, jnp.cumsum(probability, axis=-1))
 
 
-def _pick(limits: Float[Array, " K"], draw: Float[Array, ""]) -> Int[Array, ""]:
-    return jnp.sum(limits <= draw, dtype=jnp.int32)
+def _pick(limits: Float[Any, "E K"], draw: Float[Any, " E"]) -> Int[Any, " E"]:
+    return (limits <= draw[:, None]).sum(axis=-1, dtype=np.int32)

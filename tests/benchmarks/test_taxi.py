@@ -60,17 +60,12 @@ def fitted(setting, logs):
 
 def dense_belief(cells, target, active, n_states, form):
     """The library's functions in their usual, dense form."""
-
-    def believe(cells):
-        features = one_hot_features(cells, target, active, n_states)
-        moments = build_moments(cells, features, form.moments)
-        ratio = linear().build(cells, moments, form.prior)
-        pilot = run_pilot(cells, ratio, form.moments)
-        value = ratio.value_posterior(pilot.covariance, cells.n_transitions)
-        return value.mean[-1], value.sd, pilot.degrees_of_freedom, pilot.by_pair
-
-    with jax.enable_x64(True):
-        return jax.tree.map(np.asarray, jax.jit(believe)(cells))
+    features = one_hot_features(cells, target, active, n_states)
+    moments = build_moments(cells, features, form.moments)
+    ratio = linear().build(cells, moments, form.prior)
+    pilot = run_pilot(cells, ratio, form.moments)
+    value = ratio.value_posterior(pilot.covariance, cells.n_transitions)
+    return value.mean[-1], value.sd, pilot.degrees_of_freedom, pilot.by_pair
 
 
 def candidate_on(cells, probabilities, *, kept_out=0):

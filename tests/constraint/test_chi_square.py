@@ -24,7 +24,7 @@ from bayesdice_ppl.constraint.chi_square import (
 )
 from bayesdice_ppl.constraint.penalties import Huber, Mahalanobis, Squared
 from bayesdice_ppl.fitting import fit_flat
-from bayesdice_ppl.inference import split_key
+from bayesdice_ppl.keys import split_key
 from tests.marks import slow
 
 MIXED = QuadraticLoss(np.array([2.0, 1.1, 0.6, 0.2, 0.05]), np.array([0.3, 0, -1, 2, 0.5]), 0.4)

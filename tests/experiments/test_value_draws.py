@@ -7,7 +7,7 @@ import scipy.stats
 
 import bayesdice_ppl as bd
 from bayesdice_ppl.experiments.trials import Cell, deal
-from bayesdice_ppl.experiments.value_beliefs import ValueBelief, draw_belief, pad, value_belief
+from bayesdice_ppl.experiments.value_beliefs import ValueBelief, draw_belief, value_belief
 from bayesdice_ppl.experiments.value_draws import draw_values
 from bayesdice_ppl.fitting import flat_settings, read_inputs
 from tests.marks import slow
@@ -33,8 +33,6 @@ def test_the_belief_is_that_of_the_fit(world, n_episodes, max_steps, preset):
     known = fitted(trial, preset=preset, draws=50)["constant_data"]
     settings = flat_settings(gamma=trial.gamma, inference="exact", preset=preset)
     inputs = read_inputs(trial.logs, trial.candidates, settings)
-    padded, _ = pad(inputs.cells, inputs.candidates)
-    assert len(padded.pair_state) % 4 == 0
     found = value_belief(inputs.cells, inputs.candidates, settings)
     assert found.mean == pytest.approx(known["guide_mean"].to_numpy(), rel=1e-8)
     assert found.sd == pytest.approx(known["guide_sd"].to_numpy(), rel=1e-7)

@@ -155,6 +155,7 @@ def test_what_has_probability_zero_never_happens():
 
     probability = np.array([0.0, *np.full(10, 0.1), 0.0, 0.0])
     limits = _limits(jax.numpy.asarray(probability))
-    assert int(_pick(limits, np.float32(0.0))) == 1
-    assert int(_pick(limits, np.nextafter(np.float32(1), np.float32(0)))) == 10
+    draws = np.array([0.0, np.nextafter(np.float32(1), np.float32(0))], np.float32)
+    for both in (limits, thresholds(probability)):
+        assert _pick(both[None], draws).tolist() == [1, 10]
     np.testing.assert_allclose(limits, thresholds(probability), rtol=1e-6)
