@@ -92,9 +92,21 @@ def eigh(matrix: Any) -> tuple[Any, Any]:
         values, vectors = jnp.linalg.eigh(matrix)
         return values, vectors
     try:
-        return np.linalg.eigh(matrix)
+        values, vectors = np.linalg.eigh(matrix)
     except np.linalg.LinAlgError:
         return np.full(len(matrix), np.nan), np.full_like(matrix, np.nan)
+    return values, vectors
+
+
+def symmetric_root(matrix: Any) -> Any:
+    """The positive semidefinite root B of a positive semidefinite matrix, with B B = matrix.
+
+    There is only one, so that draws do not depend on the eigenvectors that a machine happens to
+    find where a matrix is singular.
+    """
+    values, vectors = eigh(matrix)
+    xp = library_of(values)
+    return (vectors * xp.sqrt(xp.maximum(values, 0.0))) @ vectors.T
 
 
 def solve_lower(factor: Any, right: Any, *, transposed: bool = False) -> Any:

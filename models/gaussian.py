@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from jaxtyping import Float
 
-from bayesdice_ppl.arrays import added, cholesky, eigh, library_of, solve_lower
+from bayesdice_ppl.arrays import added, cholesky, eigh, library_of, solve_lower, symmetric_root
 
 RELATIVE_TOLERANCE = 1e-12
 """Eigenvalues of the scaled innovation below this share of the largest count as zero."""
@@ -194,5 +194,4 @@ def square_root(covariance: Float[Any, "K K"]) -> Float[Any, "K K"]:
         # A number without spread keeps a row of zeros.
         jitter = xp.where(scale > 0.0, _ROOT_JITTER, 1.0)
         return scale[:, None] * cholesky(unit + xp.diag(jitter))
-    values, vectors = eigh(unit)
-    return scale[:, None] * vectors * xp.sqrt(xp.maximum(values, 0.0))
+    return scale[:, None] * symmetric_root(unit)

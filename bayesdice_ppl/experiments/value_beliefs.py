@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Float, PRNGKeyArray
 from scipy.special import ndtr, stdtrit
 
-from bayesdice_ppl.arrays import one_by_one
+from bayesdice_ppl.arrays import one_by_one, symmetric_root
 from bayesdice_ppl.errors import SettingsError
 from bayesdice_ppl.fitting import FitSettings
 from bayesdice_ppl.inference.copula import correlation_matrix, influence_covariance
@@ -79,8 +79,7 @@ def draw_belief(belief: ValueBelief, draws: int, rng_key: PRNGKeyArray) -> Float
     with jax.enable_x64(True):
         shape = (draws, len(belief.mean))
         normal = normal_numbers(rng_key, shape, np.dtype(np.float64))
-    values, vectors = np.linalg.eigh(belief.correlation)
-    score = normal @ (vectors * np.sqrt(np.maximum(values, 0.0))).T
+    score = normal @ symmetric_root(belief.correlation)
     # From the lower tail, where probabilities keep their precision.
     tail = stdtrit(belief.degrees_of_freedom, ndtr(-np.abs(score)))
     return belief.mean + belief.sd * np.copysign(tail, score)

@@ -193,7 +193,7 @@ def fit_settings(
         judged = [replace(each, include_logged=False) for each in choices]
         best, table = choose_features(logs, policies, judged, rng_key)
         settings = replace(best, include_logged=settings.include_logged)
-    prepared = prepare_fit(logs, policies, settings, rng_key)
+    prepared = prepare_fit(logs, policies, settings, rng_key, guided=False)
     inputs, form, engine = prepared.inputs, settings.form, settings.inference
     problem, candidates, names = prepared.problem, inputs.candidates, inputs.names
     if not settings.plain:

@@ -39,6 +39,8 @@ def prepare_fit(
     policies: Mapping[str, Policy | ContinuousPolicy],
     settings: FitSettings,
     rng_key: PRNGKeyArray | None = None,
+    *,
+    guided: bool = True,
 ) -> Prepared:
     """Bring logs and candidates to the problem that inference solves.
 
@@ -48,6 +50,8 @@ def prepare_fit(
         The input and every choice.
     rng_key
         Key of random features and of sampled actions; not needed where there are none.
+    guided
+        Whether coordinates are wanted for an engine that moves in none.
 
     Raises
     ------
@@ -60,7 +64,7 @@ def prepare_fit(
         inputs.cells,
         inputs.candidates,
         settings.form,
-        guided=engine.guided,
+        guided=guided or engine.guided,
         tangent=engine.tangent,
     )
     return Prepared(inputs, problem)

@@ -15,7 +15,7 @@ import jax
 import numpy as np
 from jaxtyping import Float, Int, PRNGKeyArray
 
-from bayesdice_ppl.arrays import library_of, sums_by
+from bayesdice_ppl.arrays import library_of, sums_by, symmetric_root
 from bayesdice_ppl.constraint import small_sample_covariance
 from bayesdice_ppl.inference.pilot import Pilot
 from bayesdice_ppl.keys import normal_numbers
@@ -135,8 +135,7 @@ def joint_ranks(
     scores = scores - scores.mean(axis=0)
     if n_draws > n:
         scores = np.linalg.qr(scores)[0]
-    values, vectors = np.linalg.eigh(correlation)
-    correlated = scores @ (vectors * np.sqrt(np.maximum(values, 0.0))).T
+    correlated = scores @ symmetric_root(correlation)
     return np.argsort(np.argsort(correlated, axis=0, kind="stable"), axis=0, kind="stable")
 
 

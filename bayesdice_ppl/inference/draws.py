@@ -145,10 +145,11 @@ def draw(
     )
 
 
-# Compiled as a whole; otherwise a first fit compiles dozens of single operations. Optimized, as the
-# posterior is: where a covariance is singular its last digits choose the draws.
+# Compiled as a whole; otherwise a first fit compiles dozens of single operations.
 _influence_covariance = compiled_for_jax(
-    influence_covariance, static_argnames=("by_episode", "small_sample")
+    influence_covariance,
+    static_argnames=("by_episode", "small_sample"),
+    compiler_options=QUICK,
 )
 
 

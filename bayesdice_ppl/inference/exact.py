@@ -18,7 +18,7 @@ from bayesdice_ppl.arrays import each
 from bayesdice_ppl.constraint import Constraint, PenaltyChoice
 from bayesdice_ppl.errors import SettingsError
 from bayesdice_ppl.inference.engine import Solution, nothing_but
-from bayesdice_ppl.inference.problem import FitForm, Problem, joined_metric
+from bayesdice_ppl.inference.problem import QUICK, FitForm, Problem, joined_metric
 from bayesdice_ppl.models import GaussianPosterior, LinearGaussianRatio, RatioModel
 
 
@@ -81,4 +81,6 @@ def _solve(problem: Problem, penalty: PenaltyChoice, value_constraint: bool) -> 
     return each(one, ratio, covariance, problem.constraint.price)
 
 
-_compiled_solve = jax.jit(_solve, static_argnames=("penalty", "value_constraint"))
+_compiled_solve = jax.jit(
+    _solve, static_argnames=("penalty", "value_constraint"), compiler_options=QUICK
+)

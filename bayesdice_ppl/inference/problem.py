@@ -38,7 +38,6 @@ from bayesdice_ppl.models import (
     tangent_at_mode,
 )
 from bayesdice_ppl.models.coordinates import rough_noise
-from bayesdice_ppl.models.gaussian import WIDE
 from bayesdice_ppl.moments import (
     NORMALIZATION_ROW,
     VALUE_ROW,
@@ -224,7 +223,7 @@ def prepare(
             auxiliary,
             chosen.penalty,
             chosen.value_constraint,
-            guided or covariances.shape[-1] <= WIDE,
+            guided,
             (searched, form.model.linear),
             deal_groups(cells, form.jackknife) if form.jackknife else None,
             form.moments,
