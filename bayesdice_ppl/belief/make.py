@@ -120,7 +120,14 @@ def annotate(belief: DataTree, **attributes: Any) -> None:
         belief.attrs[name] = content if plain else json.dumps(_without_tuples(content))
 
 
-def origin(logs: Logs, *, gamma: float, restart: bool, rng_key: Any) -> dict[str, Any]:
+def origin(
+    logs: Logs,
+    *,
+    gamma: float,
+    restart: bool,
+    rng_key: Any,
+    groups: Sequence[np.ndarray] = (),
+) -> dict[str, Any]:
     """Attributes that say where a belief comes from, for `make_belief`.
 
     Parameters
@@ -133,10 +140,12 @@ def origin(logs: Logs, *, gamma: float, restart: bool, rng_key: Any) -> dict[str
         Whether a termination is followed by a fresh start.
     rng_key
         The key that made the draws; None where nothing was drawn.
+    groups
+        Ways to group the episodes, if these move together.
     """
     import jax
 
-    earned = logged_value(logs, gamma, restart=restart)
+    earned = logged_value(logs, gamma, restart=restart, groups=groups)
     return {
         "versions": versions(),
         "rng_key": None if rng_key is None else np.asarray(jax.random.key_data(rng_key)).tolist(),

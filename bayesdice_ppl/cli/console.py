@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from xarray import DataTree
 
     from bayesdice_ppl.baselines import Estimates
+    from bayesdice_ppl.belief import BeliefView
     from bayesdice_ppl.logs import Logs
     from bayesdice_ppl.logs.logged_value import LoggedValue
     from bayesdice_ppl.selection import InformationValue, Selection
@@ -83,6 +84,8 @@ def show_information(console: Console, worth: InformationValue) -> None:
 
 def show_logs(console: Console, logs: Logs) -> None:
     """Print what was read."""
+    from bayesdice_ppl.logs import named_as_group
+
     states, actions = logs.state_labels, logs.action_labels
     seen = (
         f"{states.shape[1]}-dimensional observations"
@@ -100,8 +103,36 @@ def show_logs(console: Console, logs: Logs) -> None:
         f"mean reward {logs.reward.mean():.4g}."
     )
     console.print(escape(line))
-    if logs.unused_columns:
-        console.print(escape(f"Columns not used: {', '.join(logs.unused_columns)}."))
+    together = [name for name in logs.groups if named_as_group(name)]
+    if together:
+        console.print(escape(f"Columns that may group rows: {', '.join(together)}."))
+    unused = [name for name in logs.unused_columns if name not in together]
+    if unused:
+        console.print(escape(f"Columns not used: {', '.join(unused)}."))
+
+
+def unit_lines(view: BeliefView) -> list[str]:
+    """What the belief takes as independent, and what the log said of it."""
+    unit = view.unit
+    if not unit:
+        return []
+    names = unit["names"]
+    if names:
+        groups = " and ".join(
+            f"{name} ({size:,} groups)" for name, size in zip(names, unit["groups"], strict=True)
+        )
+        inflation = float(view.error_inflation.max())
+        found = "as asked" if unit["asked"] else "because their rows move together"
+        return [
+            f"Unit of independence: {groups}, {found}: errors are up to {inflation:.2g} times as "
+            "wide as if rows were independent."
+        ]
+    looked = [test for test in unit["tested"] if not test["name"].startswith("stretch")]
+    return [
+        f"No sign that rows of one {test['name']} move together ({test['size']:,} groups; errors "
+        f"{test['shows']:.2g} times as wide would show)."
+        for test in looked
+    ]
 
 
 def show_fit(console: Console, belief: DataTree) -> None:
@@ -118,6 +149,8 @@ def show_fit(console: Console, belief: DataTree) -> None:
     console.print(f"Action space: {view.n_actions} actions, {escape(view.action_space)}.")
     if view.engine:
         console.print(f"Inference: {escape(view.engine)}.")
+    for line in unit_lines(view):
+        console.print(escape(line))
     if view.n_terminated:
         termination = view.settings["on_termination"]
         then = "a new episode" if termination == "restart" else "reward 0 forever"

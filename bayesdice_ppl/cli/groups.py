@@ -203,7 +203,9 @@ class ModelOptions:
         What a value is: mean (default), cvar(0.1), quantile(0.1), variance or mean_variance(0.5) of
         the reward of a step. Of several, between commas, the first one ranks.
     cluster
-        Which rows are independent: transition (default) or episode.
+        What is independent: transition, episode, or a column of the log, such as user_id; two that
+        cross between a comma. Default: transitions for labels and episodes for vectors, and beyond
+        them what the log shows.
     joint
         Whether the values of the candidates are correlated. Default: joint.
     small_sample
@@ -228,6 +230,8 @@ class ModelOptions:
     def settings(self, question: ValueOptions, draws: int | None) -> dict[str, Any]:
         """What `bayesdice_ppl.fitting.fit_flat` takes."""
         settings = {**given(question), **given(self)}
+        if self.cluster is not None:
+            settings["cluster"] = read_list("--cluster", self.cluster)
         if self.statistic is not None:
             settings["statistic"] = read_list("--statistic", self.statistic)
         return settings if draws is None else {**settings, "draws": draws}

@@ -60,7 +60,7 @@ def fit(
     statistic: Statistic | str | Sequence[Statistic | str] | None = None,
     behavior: str | None = None,
     on_termination: str | None = None,
-    cluster: str | None = None,
+    cluster: str | Sequence[str] | None = None,
     joint: bool | None = None,
     draws: int | None = None,
     include_logged: bool = False,
@@ -112,8 +112,13 @@ def fit(
     on_termination
         ``"restart"`` (default): a fresh start follows; ``"absorb"``: reward 0 for ever.
     cluster
-        The independent unit, ``"transition"`` or ``"episode"``. By default transitions for one-hot
-        features, and episodes for others, which cannot express every action value.
+        The independent unit: ``"transition"``, ``"episode"``, a column of the log such as
+        ``"user_id"``, or two columns that cross, ``("user_id", "day")``. By default transitions for
+        one-hot features, and episodes for others, which cannot express every action value; and
+        beyond them what the log shows: if rows of one episode, or of one value of a column whose
+        name says so (``user_id``, ``site``, ``day``, ...), move together, these are the unit.
+        ``belief.attrs["unit"]`` says which, and ``constant_data/error_inflation`` how much wider
+        errors are.
     joint
         True (default): values move together as errors on the same logs do; False: the paper's
         product of marginals.

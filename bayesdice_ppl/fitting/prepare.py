@@ -16,6 +16,7 @@ from bayesdice_ppl.arrays import each
 from bayesdice_ppl.errors import LogsError, SettingsError
 from bayesdice_ppl.fitting.defaults import AUTO, with_defaults
 from bayesdice_ppl.fitting.featured import featured_inputs
+from bayesdice_ppl.fitting.grouping import dependence_of
 from bayesdice_ppl.fitting.inputs import Inputs, Prepared
 from bayesdice_ppl.fitting.settings import FitSettings, is_setting, refuse_moved, with_preset
 from bayesdice_ppl.inference import prepare as prepare_problem
@@ -64,6 +65,7 @@ def prepare_fit(
         inputs.cells,
         inputs.candidates,
         settings.form,
+        dependence=dependence_of(logs, inputs.rows, inputs.cell_of_row, settings),
         guided=guided or engine.guided,
         tangent=engine.tangent,
     )

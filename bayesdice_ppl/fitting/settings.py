@@ -7,7 +7,7 @@ command line takes them and a belief's attribute ``settings`` keeps them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, final
 
@@ -104,7 +104,8 @@ class FitSettings:
     on_termination
         ``"restart"``: a fresh start follows; ``"absorb"``: reward 0 for ever.
     cluster
-        The independent unit of Sigma, ``"transition"`` or ``"episode"``.
+        The independent unit: ``"transition"``, ``"episode"``, a column of the log, two columns that
+        cross, or None: the log decides.
     joint
         Whether the values move together as errors on the same logs do.
     draws
@@ -129,7 +130,7 @@ class FitSettings:
     statistic: tuple[Statistic, ...] = (mean(),)
     behavior: str = "none"
     on_termination: str = "restart"
-    cluster: str | None = None
+    cluster: str | tuple[str, ...] | None = None
     joint: bool = True
     draws: int = 4000
     include_logged: bool = False
@@ -150,7 +151,7 @@ class FitSettings:
             statistic: Statistic | str | tuple[Statistic | str, ...] = ...,
             behavior: str = ...,
             on_termination: str = ...,
-            cluster: str | None = ...,
+            cluster: str | tuple[str, ...] | None = ...,
             joint: bool = ...,
             draws: int = ...,
             include_logged: bool = ...,
@@ -185,12 +186,7 @@ class FitSettings:
                 "features: expected a feature map such as bd.features.fourier(200), found "
                 f"{self.features!r}."
             )
-        if self.cluster is None:
-            # Features that cannot express the action value leave residuals that are correlated
-            # within an episode.
-            episodes = self.constraint.penalty.calibrated and not self.tabular
-            object.__setattr__(self, "cluster", "episode" if episodes else "transition")
-        checks.one_of("cluster", self.cluster, CLUSTERS)
+        self._read("cluster", _cluster)
         if self.gamma == 1.0 and self.on_termination == "absorb":
             raise SettingsError(
                 "on_termination='absorb': expected gamma below 1, found gamma=1. In the end all "
@@ -241,9 +237,25 @@ class FitSettings:
         return self.tabular and constraint.calibrated and constraint.small_sample is not False
 
     @property
+    def clusters(self) -> tuple[str, ...]:
+        """Columns of the log that were asked for as the independent unit."""
+        if self.cluster is None or self.cluster in CLUSTERS:
+            return ()
+        return (self.cluster,) if isinstance(self.cluster, str) else self.cluster
+
+    @property
+    def by_episode(self) -> bool:
+        """Whether episodes are the unit of Sigma, and not transitions."""
+        if self.cluster in CLUSTERS:
+            return self.cluster == "episode"
+        # Features that cannot express the action value leave residuals that are correlated within
+        # an episode.
+        return self.constraint.penalty.calibrated and not self.tabular
+
+    @property
     def jackknife(self) -> int:
         """Groups of episodes that are left out in turn; 0 where the form has no use for it."""
-        suits = not self.tabular and self.constraint.calibrated and self.cluster == "episode"
+        suits = not self.tabular and self.constraint.calibrated and self.by_episode
         return self.numerics.jackknife if suits else 0
 
     @property
@@ -272,7 +284,7 @@ class FitSettings:
             constraint=constraint,
             model=self.model,
             prior=self.prior,
-            by_episode=self.cluster == "episode",
+            by_episode=self.by_episode,
             small_sample=self.small_sample,
             jackknife=self.jackknife,
         )
@@ -476,3 +488,20 @@ def _statistics(given: Any) -> tuple[Statistic, ...]:
                 "names."
             )
     return found
+
+
+def _cluster(given: Any) -> str | tuple[str, ...] | None:
+    """Read the independent unit; whether a log has its columns is seen when it is read."""
+    if given is None or (isinstance(given, str) and given):
+        return given
+    listed = isinstance(given, Sequence) and not isinstance(given, str)
+    names = tuple(given) if listed else ()
+    if len(names) == 1 and isinstance(names[0], str) and names[0]:
+        return names[0]
+    apart = len(names) == 2 and names[0] != names[1] and not set(names) & set(CLUSTERS)
+    if not (apart and all(isinstance(name, str) and name for name in names)):
+        raise SettingsError(
+            "cluster: expected 'transition', 'episode', the name of a column of the log, or two "
+            f"different columns, found {given!r}."
+        )
+    return names

@@ -16,7 +16,7 @@ from jaxtyping import Float
 from bayesdice_ppl.belief import SupportWarning
 from bayesdice_ppl.fitting.inputs import Inputs, Prepared
 from bayesdice_ppl.fitting.warnings import thin_spread, unconverged, unmixed
-from bayesdice_ppl.inference import Draws, Problem, Solution
+from bayesdice_ppl.inference import Dependence, Draws, Problem, Solution
 from bayesdice_ppl.inference import prepare as prepare_problem
 from bayesdice_ppl.inference.marginals import value_marginals
 from bayesdice_ppl.moments import Candidates, transformed_rewards
@@ -86,11 +86,20 @@ def count_statistics(prepared: Prepared) -> Entries:
         candidates,
         inputs.settings.form,
         rewards,
+        _as_found(prepared.problem),
         guided=inputs.settings.inference.guided,
         tangent=inputs.settings.inference.tangent,
     )
     names = inputs.names * n_statistics
     return Entries(problem, candidates, names, distributions, centers)
+
+
+def _as_found(problem: Problem) -> Dependence | None:
+    """The rows, grouped as they were for the mean reward."""
+    rows, unit = problem.dependence, problem.unit
+    if rows is None or unit is None or not unit.groupings:
+        return None
+    return rows._replace(groupings=unit.groupings, asked=True)
 
 
 def invert_quantiles(inputs: Inputs, entries: Entries, solution: Solution, drawn: Draws) -> Draws:

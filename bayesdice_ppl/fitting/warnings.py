@@ -13,7 +13,7 @@ from bayesdice_ppl.fitting.action_ratio import MOST
 from bayesdice_ppl.fitting.inputs import Inputs
 from bayesdice_ppl.fitting.settings import FitSettings
 from bayesdice_ppl.fitting.simulated_states import Outside
-from bayesdice_ppl.inference import Solution
+from bayesdice_ppl.inference import Solution, Unit
 from bayesdice_ppl.statistics import Statistic
 
 THIN_DF = (2.0, 4.0)
@@ -71,16 +71,25 @@ def much_left_out(inputs: Inputs) -> list[SupportWarning]:
     return [SupportWarning(name, reason, share > LEFT_OUT[1]) for name in inputs.names]
 
 
-def thin_spread(names: tuple[str, ...], df: np.ndarray) -> list[SupportWarning]:
+def thin_spread(
+    names: tuple[str, ...], df: np.ndarray, unit: Unit | None = None
+) -> list[SupportWarning]:
     """Warn when the spread rests on so little that its own variance is large or infinite."""
+    rests, more = "few visits to the pairs that matter", "visits"
+    if unit is not None and unit.groupings:
+        fewest = min(unit.groupings, key=lambda grouping: grouping.size)
+        if fewest.size <= 4 * THIN_DF[1]:
+            rests = f"{fewest.size} groups of rows that move together (one for each {fewest.name})"
+            more = "groups"
     return [
         SupportWarning(
             name,
-            f"has {value:.1f} degrees of freedom, because it rests on few visits to the pairs that "
-            "matter. The width of its belief is not reliable. Log more visits.",
+            f"has {value:.1f} degrees of freedom, because it rests on {rests}. The width of its "
+            f"belief is not reliable. Log more {more}.",
             bool(value <= THIN_DF[0]),
         )
-        for name, value in zip(names, df, strict=True)
+        # Three groups have two degrees of freedom up to rounding.
+        for name, value in zip(names, np.round(df, 9), strict=True)
         if value <= THIN_DF[1]
     ]
 

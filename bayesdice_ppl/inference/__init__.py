@@ -1,6 +1,7 @@
 """Engines that turn the priced constraint into a posterior, and posteriors into joint draws."""
 
 from bayesdice_ppl.constraint import Normalization
+from bayesdice_ppl.inference.dependence import Dependence, Grouping, Unit
 from bayesdice_ppl.inference.draws import Drawing, Draws, draw
 from bayesdice_ppl.inference.engine import Engine, Solution, solve
 from bayesdice_ppl.inference.engines import ENGINES, engine_choice
@@ -20,11 +21,13 @@ from bayesdice_ppl.inference.svi import Svi, run_svi
 
 __all__ = [
     "ENGINES",
+    "Dependence",
     "Drawing",
     "Draws",
     "Engine",
     "Exact",
     "FitForm",
+    "Grouping",
     "Laplace",
     "Normalization",
     "Nuts",
@@ -33,6 +36,7 @@ __all__ = [
     "Problem",
     "Solution",
     "Svi",
+    "Unit",
     "draw",
     "engine_choice",
     "no_closed_form",

@@ -21,6 +21,7 @@ from bayesdice_ppl.inference.copula import (
     joint_ranks,
     reorder,
 )
+from bayesdice_ppl.inference.dependence import group_covariance
 from bayesdice_ppl.inference.engine import Solution
 from bayesdice_ppl.inference.problem import QUICK, FitForm, Problem
 from bayesdice_ppl.keys import normal_numbers, split_key
@@ -100,7 +101,7 @@ def draw(
             score = ((latent[:, :, -1] - mean[:, -1:]) / np.where(sd > 0.0, sd, 1.0)[:, None]).T
         value = _student_values(score, mean[:, -1], factor[:, -1], df)
         found = _draws(
-            problem._replace(prices=(), rewards=None),
+            problem.arrays,
             solution.posterior,
             normal,
             latent,
@@ -116,13 +117,7 @@ def draw(
         first, copy = candidates.copies(problem.rewards)
         if not drawing.joint:
             first = copy = np.arange(n_policies)
-        covariance = _influence_covariance(
-            problem.cells,
-            problem.pilots,
-            problem.rewards,
-            by_episode=form.by_episode,
-            small_sample=form.small_sample,
-        )
+        covariance = _covariance(problem, form)
         correlation = correlation_matrix(np.asarray(covariance))
         if not drawing.joint:
             # The paper's product is over candidates: the statistics of one stay joint.
@@ -151,6 +146,27 @@ _influence_covariance = compiled_for_jax(
     static_argnames=("by_episode", "small_sample"),
     compiler_options=QUICK,
 )
+
+
+def _covariance(problem: Problem, form: FitForm) -> Float[np.ndarray, "N N"]:
+    """Covariance of the values over repeated logs, with the unit of independence that was found."""
+    small = form.small_sample
+    whole = _influence_covariance(
+        problem.cells,
+        problem.pilots,
+        problem.rewards,
+        by_episode=form.by_episode,
+        small_sample=small,
+    )
+    unit, rows = problem.unit, problem.dependence
+    if unit is None or rows is None or not unit.groupings:
+        return np.asarray(whole)
+    parts = (problem.cells, problem.pilots)
+    found = group_covariance(*parts, rows, unit, problem.rewards)
+    if small:
+        plain = _influence_covariance(*parts, problem.rewards, by_episode=form.by_episode)
+        found = found + np.asarray(whole) - np.asarray(plain)
+    return found
 
 
 def _scores(

@@ -118,5 +118,5 @@ def solve(
 ) -> Solution:
     """Posterior of every candidate by one engine; see `Engine.solve`."""
     with jax.enable_x64(True):
-        needed = problem._replace(prices=(), rewards=None)
+        needed = problem.arrays
         return jax.tree.map(np.asarray, engine.solve(needed, rng_key, form, draws))

@@ -26,6 +26,7 @@ from bayesdice_ppl.constraint import (
     residual_rank,
     row_mean_square,
 )
+from bayesdice_ppl.inference.dependence import Dependence, Unit, settle
 from bayesdice_ppl.inference.jackknife import Groups, deal_groups, widened
 from bayesdice_ppl.inference.pilot import Pilot, run_pilot
 from bayesdice_ppl.models import (
@@ -114,6 +115,9 @@ class Problem(NamedTuple):
         lambda, epsilon and xi of each candidate.
     rewards
         Each entry's transformed rewards, or None for the log's own.
+    dependence, unit
+        The rows behind the cells, and the unit of independence; None where transitions, or
+        episodes, were taken as they are.
     """
 
     cells: Cells
@@ -123,6 +127,8 @@ class Problem(NamedTuple):
     pilots: Pilot
     prices: tuple[Price, ...]
     rewards: TransformedRewards | None = None
+    dependence: Dependence | None = None
+    unit: Unit | None = None
 
     @property
     def tangent(self) -> bool:
@@ -135,6 +141,11 @@ class Problem(NamedTuple):
         if isinstance(self.ratio, TangentRatio):
             return np.asarray(self.ratio.converged)
         return np.ones(self.n_policies, dtype=bool)
+
+    @property
+    def arrays(self) -> Problem:
+        """What compiled functions take: without prices and what is known of the rows."""
+        return self._replace(prices=(), rewards=None, dependence=None, unit=None)
 
     @property
     def n_policies(self) -> int:
@@ -156,6 +167,7 @@ def prepare(
     candidates: Candidates,
     form: FitForm,
     rewards: TransformedRewards | None = None,
+    dependence: Dependence | None = None,
     *,
     guided: bool = True,
     tangent: bool = False,
@@ -172,6 +184,8 @@ def prepare(
         What is fitted.
     rewards
         Each entry's transformed rewards, or None for the log's own.
+    dependence
+        The rows behind the cells and how they may be grouped, for the unit of independence.
     guided
         Whether the engine moves in coordinates. For many pairs they cost as much as a closed form,
         so they are made only if needed.
@@ -192,6 +206,9 @@ def prepare(
             form.by_episode,
             form.small_sample,
         )
+        unit = None
+        if dependence is not None:
+            pilots, unit = settle(cells, pilots, dependence, rewards)
         n = float(cells.n_transitions)
         covariances = np.asarray(pilots.covariance)
         kept = _own_rows(covariances.shape[-1], chosen)
@@ -228,7 +245,7 @@ def prepare(
             deal_groups(cells, form.jackknife) if form.jackknife else None,
             form.moments,
         )
-    return Problem(cells, ratio, constraint, coordinates, pilots, prices, rewards)
+    return Problem(cells, ratio, constraint, coordinates, pilots, prices, rewards, dependence, unit)
 
 
 def _own_rows(n_rows: int, chosen: Constraint) -> Int[np.ndarray, " r"]:

@@ -6,9 +6,11 @@ which is another quantity: it weights late steps like early ones.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from jaxtyping import Float, Int
 
 from bayesdice_ppl.logs import Logs
 
@@ -30,7 +32,13 @@ class LoggedValue(NamedTuple):
     tail: float
 
 
-def logged_value(logs: Logs, gamma: float, *, restart: bool = True) -> LoggedValue:
+def logged_value(
+    logs: Logs,
+    gamma: float,
+    *,
+    restart: bool = True,
+    groups: Sequence[Int[np.ndarray, " m"]] = (),
+) -> LoggedValue:
     """Estimate the logging policy's normalized value, (1 - gamma) E[sum gamma^t r_t].
 
     Parameters
@@ -41,6 +49,8 @@ def logged_value(logs: Logs, gamma: float, *, restart: bool = True) -> LoggedVal
         Discount in [0, 1]; at 1 the average reward per step.
     restart
         Whether a termination is followed by a fresh start, or by reward 0 for ever.
+    groups
+        Ways to group the episodes, each with the group of every episode, if these move together.
 
     Returns
     -------
@@ -51,7 +61,8 @@ def logged_value(logs: Logs, gamma: float, *, restart: bool = True) -> LoggedVal
     -----
     A ratio of means over episodes: discounted return over the discounted weight that it stands
     for, 1 - gamma^T for an episode of T steps that goes on (after a restart, or unseen after a
-    truncation) and 1 for one that was absorbed. The standard error is the delta method's.
+    truncation) and 1 for one that was absorbed. The standard error is the delta method's; with
+    `groups` it is the largest of those by episode and by group.
     """
     m = logs.n_episodes
     weight = gamma ** logs.step.astype(np.float64)
@@ -67,5 +78,12 @@ def logged_value(logs: Logs, gamma: float, *, restart: bool = True) -> LoggedVal
         tail = float(np.mean(remaining * ~ended) / np.mean(denominator))
     value = numerator.mean() / denominator.mean()
     residual = (numerator - value * denominator) / denominator.mean()
-    error = residual.std(ddof=1) / np.sqrt(m) if m > 1 else float("nan")
-    return LoggedValue(float(value), float(error), tail)
+    variance = max([_variance(residual / m, group) for group in (np.arange(m), *groups)])
+    return LoggedValue(float(value), float(np.sqrt(variance)), tail)
+
+
+def _variance(parts: Float[np.ndarray, " m"], group: Int[np.ndarray, " m"]) -> float:
+    """Variance of a sum whose parts are independent between groups; NaN for one group."""
+    sums = np.bincount(np.unique(group, return_inverse=True)[1], parts)
+    size = len(sums)
+    return float(sums @ sums * size / (size - 1)) if size > 1 else float("nan")

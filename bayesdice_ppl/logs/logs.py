@@ -8,7 +8,7 @@ these take the place of labels, and codes point at them in the same way.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, final
 
 import numpy as np
@@ -19,6 +19,7 @@ from bayesdice_ppl.errors import LogsError
 from bayesdice_ppl.logs.actions import code_actions
 from bayesdice_ppl.logs.columns import read_flags, read_propensities, read_rewards
 from bayesdice_ppl.logs.episodes import group_episodes
+from bayesdice_ppl.logs.groups import read_groups
 from bayesdice_ppl.logs.labels import MISSING, decode
 from bayesdice_ppl.logs.schema import find_columns
 from bayesdice_ppl.logs.states import code_states
@@ -61,6 +62,9 @@ class Logs:
         The action space as declared, or None; always None for vectors.
     unused_columns
         Columns of the table that have no meaning here.
+    groups
+        Column -> code of each transition, shape (n,), of columns that may say which rows belong
+        together, such as ``user_id``; -1 where the table holds nothing.
     """
 
     episode: Int[np.ndarray, " n"]
@@ -78,6 +82,7 @@ class Logs:
     row: Int[np.ndarray, " n"]
     declared_actions: Shaped[np.ndarray, " k"] | None = None
     unused_columns: tuple[str, ...] = ()
+    groups: Mapping[str, Int[np.ndarray, " n"]] = field(default_factory=dict)
 
     @property
     def n_transitions(self) -> int:
@@ -181,7 +186,8 @@ class Logs:
         LogsError
             With the row (counted from 1) and the column, what was expected and what to do.
         """
-        table, vectors, unused = find_columns(to_polars(frame, LogsError), columns)
+        whole = to_polars(frame, LogsError)
+        table, vectors, unused = find_columns(whole, columns)
         if table.height < 2:
             raise LogsError(
                 "expected at least two rows, found "
@@ -214,13 +220,14 @@ class Logs:
             row=order + 1,
             declared_actions=coded.declared,
             unused_columns=unused,
+            groups=read_groups(whole, unused, order),
         )
 
     def to_dataframe(self) -> pl.DataFrame:
         """Return the transitions as a polars frame with the user's labels, one row per step.
 
         Vectors have a column for each number, ``obs_0``, ..., ``action_0``, ..., ``next_obs_0``,
-        ...; what is not held is null.
+        ...; what is not held is null. Columns that may say which rows belong together have codes.
         """
         states, actions = self.state_labels, self.action_labels
         before, after = ("obs", "next_obs") if self.vector_states else ("state", "next_state")
@@ -236,6 +243,8 @@ class Logs:
         }
         if self.propensity is not None:
             data["propensity"] = self.propensity
+        for name, code in self.groups.items():
+            data[name] = pl.Series(code).replace(MISSING, None)
         return pl.DataFrame(data)
 
     def __repr__(self) -> str:

@@ -86,6 +86,7 @@ def test_a_part_of_the_log_is_fitted_as_a_log_of_its_own(plain):
         gamma=GAMMA,
         rng_key=jax.random.key(0),
         inference="exact",
+        cluster="transition",
         constraint=bd.Constraint(small_sample=False),
         draws=2,
     )

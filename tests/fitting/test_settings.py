@@ -104,7 +104,7 @@ def test_small_sample_rule_needs_the_value_row_of_sigma(form):
         ({"surrogate": "chebyshev"}, "surrogate"),
         ({"inner": ["guide"]}, "inner"),
         ({"on_termination": "stop"}, "on_termination"),
-        ({"cluster": "row"}, "cluster"),
+        ({"cluster": 7}, "cluster"),
         ({"preset": "mine"}, "preset"),
         ({"preset": ["paper"]}, "preset"),
         ({"joint": "no"}, "joint"),
