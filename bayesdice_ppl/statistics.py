@@ -93,6 +93,8 @@ class _Family(NamedTuple):
         Whether the mean of the transform is the distribution function, which the fit inverts.
     tail
         Share of the rewards in its tail, from the parameter. None: it has no tail.
+    shift
+        How far it moves if one is added to all rewards.
     """
 
     center: Callable[[Distribution, float], float]
@@ -100,6 +102,7 @@ class _Family(NamedTuple):
     reward_units: bool = True
     inverted: bool = False
     tail: Callable[[float], float] | None = None
+    shift: float = 1.0
 
 
 @final
@@ -137,6 +140,11 @@ class Statistic(NamedTuple):
     def inverted(self) -> bool:
         """Whether it is fitted as a distribution function that is then inverted."""
         return self.family.inverted
+
+    @property
+    def shift(self) -> float | None:
+        """How far it moves if one is added to all rewards; None if nobody knows."""
+        return None if self.function is not None else self.family.shift
 
     @property
     def tail_share(self) -> float | None:
@@ -199,7 +207,7 @@ _QUANTILE = _Family(
     inverted=True,
     tail=lambda a: min(a, 1.0 - a),
 )
-_VARIANCE = _Family(_mean_center, lambda r, c, p: (r - c) ** 2, reward_units=False)
+_VARIANCE = _Family(_mean_center, lambda r, c, p: (r - c) ** 2, reward_units=False, shift=0.0)
 _MEAN_VARIANCE = _Family(_mean_center, lambda r, c, w: r - w * (r - c) ** 2, reward_units=False)
 
 

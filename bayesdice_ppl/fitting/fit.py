@@ -16,6 +16,7 @@ from bayesdice_ppl.features import FeatureChoice
 from bayesdice_ppl.fitting.choose_features import Alternative, alternatives, choose_features
 from bayesdice_ppl.fitting.defaults import with_defaults
 from bayesdice_ppl.fitting.layout import lay_out
+from bayesdice_ppl.fitting.offset import offset_of, with_offset, without_offset
 from bayesdice_ppl.fitting.prepare import check_logged_policy, prepare_fit
 from bayesdice_ppl.fitting.settings import (
     FitSettings,
@@ -189,6 +190,17 @@ def fit_settings(
     rng_key: PRNGKeyArray,
 ) -> DataTree:
     """Fit under the best of several settings that differ in features and prior; see `fit`."""
+    offset = offset_of(logs, choices[0])
+    belief = _fit(without_offset(logs, offset), policies, choices, rng_key)
+    return with_offset(belief, offset, choices[0].statistic)
+
+
+def _fit(
+    logs: Logs,
+    policies: Mapping[str, Policy | ContinuousPolicy],
+    choices: Sequence[FitSettings],
+    rng_key: PRNGKeyArray,
+) -> DataTree:
     settings = choices[0]
     table: tuple[Alternative, ...] = ()
     if len(choices) > 1:

@@ -234,7 +234,8 @@ def _spread(row: np.ndarray, start: np.ndarray, weight: np.ndarray, grouping: Gr
     variance = plain * total / trace
     # The sum over pairs of products, if signs were independent, has this variance.
     error = np.sqrt(max(2.0 * (square**2 - fourth).sum(), 0.0))
-    return _Spread(variance, trace**2 / trace_square, variance - independent, error)
+    df = float(trace**2 / trace_square)
+    return _Spread(float(variance), df, float(variance) - independent, float(error))
 
 
 def settle(

@@ -92,8 +92,9 @@ class ImportanceSampling(PerTrajectory):
     may run out of weight: normalized per-step estimates then stop at the last step with any left,
     and if there is none at all the log is refused.
 
-    *Intervals* treat the per-trajectory estimates as independent, which normalized ones are but
-    for their common normalizer.
+    *Intervals* treat the per-trajectory estimates as independent. Normalized ones are the value and
+    each episode's part of its error, by the delta method; the bootstrap takes the normalizer anew.
+    Where absorbed episodes have weights by step, the normalizer is taken as known.
 
     References
     ----------
@@ -155,6 +156,7 @@ class ImportanceSampling(PerTrajectory):
             level,
             sample.estimates,
             width=lambda: sample.width(logs.reward, self.reward_range, self.max_weight),
+            mass=sample.mass,
             effective_episodes=effective,
         )
 
@@ -180,8 +182,9 @@ def sample_estimates(
     gamma
         Discount in [0, 1].
     kind, normalized
-        As for `ImportanceSampling`. The normalizer is the same for all episodes and is taken as
-        known.
+        As for `ImportanceSampling`. A normalizer is estimated too: an episode then adds its weight
+        times (reward - value) to the error, with the value of the step for weights that are
+        normalized by step.
     restart
         Whether a termination is followed by a fresh start, or by reward 0 for ever.
     name
@@ -245,7 +248,23 @@ def sample_estimates(
             denominator = float(np.mean(np.where(ended, 1.0 - cut + cut * last, 1.0 - unseen)))
     if denominator <= 0.0:
         raise no_weight(name)
-    sample = Sample(numerator / denominator, share / denominator, float(weight.max()))
+    value = float(numerator.mean()) / denominator
+    estimates, own, center = numerator / denominator, None, 0.0
+    if step_weights is not None and (restart or gamma == 1.0 or not ended.any()):
+        own, center = mass, value
+        of_row = np.full(len(weight), value)
+        if not ended.any():
+            by_step = np.bincount(rows.step, weight * rows.reward)
+            of_row = (by_step / np.maximum(np.bincount(rows.step, weight), 1e-300))[rows.step]
+        error = rows.by_episode(discount * weight * (rows.reward - of_row))
+        estimates = value + (error - error.mean()) / denominator
+    elif normalized and step_weights is None:
+        plain = restart or gamma == 1.0 or not ended.any()
+        own = mass if plain else last * (1.0 - unseen * ~ended)
+        center = value
+        estimates = value + (numerator - value * own) / denominator
+    parts = None if own is None else own / own.mean()
+    sample = Sample(estimates, share / denominator, float(weight.max()), center, parts)
     return sample, effective_episodes(by_row, rows, gamma)
 
 

@@ -40,16 +40,24 @@ class Sample(NamedTuple):
     Attributes
     ----------
     estimates
-        Shape (m,), in reward per step; their mean is the estimate.
+        Shape (m,), in reward per step; their mean is the estimate. Of a ratio of means they are its
+        value and what each episode adds to its error: weight times (reward - value).
     share
         What each would be with weights and rewards of 1, shape (m,).
     largest
         Largest weight of any row.
+    center
+        What an episode without weight counts: the value for a ratio of means, else 0.
+    mass
+        Each episode's part of the denominator of a ratio of means, with mean one, shape (m,). None:
+        the denominator is known.
     """
 
     estimates: Float[np.ndarray, " m"]
     share: Float[np.ndarray, " m"]
     largest: float
+    center: float = 0.0
+    mass: Float[np.ndarray, " m"] | None = None
 
     def width(
         self,
@@ -61,7 +69,7 @@ class Sample(NamedTuple):
 
         With the largest weight that a row can have it is known before they are seen, from the range
         of the rewards, by default of those logged. Without, it runs from the least to the largest
-        of the estimates themselves and 0, the estimate of an episode without weight.
+        of the estimates themselves and the center, the estimate of an episode without weight.
 
         Raises
         ------
@@ -77,14 +85,15 @@ class Sample(NamedTuple):
                 )
             low, high = reward_range
         if max_weight is None:
-            return max(float(self.estimates.max()), 0.0) - min(float(self.estimates.min()), 0.0)
+            off = self.estimates - self.center
+            return max(float(off.max()), 0.0) - min(float(off.min()), 0.0)
         if self.largest > max_weight * (1.0 + 1e-9):
             raise SettingsError(
                 f"max_weight: expected at least the largest weight in the log, {self.largest:g}, "
                 f"found {max_weight:g}."
             )
         most = max_weight * float(self.share.max())
-        return most * (max(high, 0.0) - min(low, 0.0))
+        return most * (max(high - self.center, 0.0) - min(low - self.center, 0.0))
 
 
 class PerTrajectory(Estimator):
@@ -143,11 +152,13 @@ class PerTrajectory(Estimator):
         estimates: Float[np.ndarray, " m"],
         *,
         width: Callable[[], float],
+        mass: Float[np.ndarray, " m"] | None = None,
         effective_episodes: float | None = None,
     ) -> Estimate:
         """Take the mean of per-trajectory estimates, and the interval that was chosen.
 
-        ``width`` gives the length of a range in which all lie, for Hoeffding and Bernstein.
+        ``width`` gives the length of a range in which all lie, for Hoeffding and Bernstein, and
+        ``mass`` is that of `Sample`, for the bootstrap.
 
         Raises
         ------
@@ -169,7 +180,7 @@ class PerTrajectory(Estimator):
         elif kind == "hoeffding":
             ends = hoeffding_interval(estimates, level, width())
         else:
-            ends = bca_interval(estimates, level, query.key, self.resamples)
+            ends = bca_interval(estimates, level, query.key, self.resamples, mass)
         return Estimate(mean, *ends, effective_episodes=effective_episodes)
 
 
@@ -269,8 +280,9 @@ def bca_interval(
     level: float,
     rng_key: PRNGKeyArray,
     resamples: int = RESAMPLES,
+    mass: Float[np.ndarray, " m"] | None = None,
 ) -> tuple[float, float]:
-    """Bias-corrected and accelerated bootstrap interval for the mean.
+    """Bias-corrected and accelerated bootstrap interval for the mean, or for a ratio of means.
 
     Parameters
     ----------
@@ -282,6 +294,9 @@ def bca_interval(
         A key of `jax.random`; the same key, estimates and level give the same interval.
     resamples
         How many times the estimates are drawn again.
+    mass
+        Each episode's part of the denominator, with mean one, shape (m,), which is then taken anew
+        in every resample. None: it is known.
 
     Notes
     -----
@@ -290,9 +305,15 @@ def bca_interval(
     """
     if np.ptp(estimates) == 0.0:
         return float(estimates[0]), float(estimates[0])
+    mean = estimates.mean()
+
+    def ratio(off: np.ndarray, mass: np.ndarray, axis: int) -> np.ndarray:
+        return mean + off.mean(axis=axis) / mass.mean(axis=axis)
+
     found = stats.bootstrap(
-        (estimates,),
-        np.mean,
+        (estimates,) if mass is None else (estimates - mean, mass),
+        np.mean if mass is None else ratio,
+        paired=mass is not None,
         n_resamples=resamples,
         batch=max(1, _MOST_NUMBERS // len(estimates)),
         vectorized=True,

@@ -35,8 +35,9 @@ from bayesdice_ppl.logs import usable_rows
 class Marginalized(PerTrajectory):
     """Marginalized importance sampling, with an interval from per-trajectory estimates.
 
-    The value is the mean over all transitions of zeta(s, a) r, zeta the stationary ratio. Episode e
-    contributes y_e = (m / n) sum of zeta r over its steps, and the m of them give the interval.
+    The value v is the mean over all transitions of zeta(s, a) r, zeta the stationary ratio. Episode
+    e contributes y_e = v + (m / n) sum of zeta (r - v) over its steps, as the ratio averages one,
+    and the m of them give the interval.
 
     Parameters
     ----------
@@ -107,26 +108,35 @@ class Marginalized(PerTrajectory):
         """Estimate from transitions weighted by the ratio."""
         logs = query.logs
         used = usable_rows(logs, query.gamma).mask
-        ratio = self._ratio(query)
+        ratio, absorbed = self._ratio(query)
         episode, m = logs.episode[used], logs.n_episodes
         if query.gamma == 0.0:
             m = logs.n_transitions
             episode = np.arange(m)
         share = m / len(ratio)
+        paid = share * np.bincount(episode, ratio * logs.reward[used], minlength=m)
+        mass = share * np.bincount(episode, ratio * absorbed, minlength=m)
+        value = float(paid.mean())
         sample = Sample(
-            estimates=share * np.bincount(episode, ratio * logs.reward[used], minlength=m),
+            estimates=value + paid - value * mass,
             share=share * np.bincount(episode, minlength=m),
             largest=float(ratio.max()),
+            center=value,
+            mass=mass,
         )
         return self.conclude(
             query,
             level,
             sample.estimates,
             width=lambda: sample.width(logs.reward, self.reward_range, self.max_weight),
+            mass=sample.mass,
         )
 
-    def _ratio(self, query: Query) -> Float[np.ndarray, " n"]:
-        """Ratio of each row that is used; with what was absorbed it averages one."""
+    def _ratio(self, query: Query) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
+        """Ratio of each row that is used, and its mass with what was absorbed after it.
+
+        Their product averages one.
+        """
         rows = query.rows(self.features, renormalize=True)
         if query.gamma == 0.0 and isinstance(rows, LabelRows):
             # Every row is a context of its own, and not the first of an episode alone.
@@ -140,7 +150,7 @@ class Marginalized(PerTrajectory):
                 "marginalized importance sampling: the candidate takes none of the actions logged "
                 "in the initial states, so its ratio is 0 everywhere. Use a log that has them."
             )
-        return ratio / total
+        return ratio / total, np.broadcast_to(rows.step.mass, ratio.shape)
 
 
 marginalized = Marginalized

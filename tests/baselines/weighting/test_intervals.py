@@ -7,7 +7,8 @@ import pytest
 from scipy import stats
 
 import bayesdice_ppl as bd
-from bayesdice_ppl.baselines import marginalized
+from bayesdice_ppl import Logs, TabularPolicy
+from bayesdice_ppl.baselines import estimate_all, marginalized
 from bayesdice_ppl.baselines.interface import Query
 from bayesdice_ppl.baselines.weighting.intervals import (
     bca_interval,
@@ -146,3 +147,42 @@ def test_wrong_requests_are_refused():
     with pytest.raises(SettingsError, match="give rng_key"):
         marginalized(interval="bca").ask(query)
     assert marginalized().ask(query)[1:3] == (None, None)
+
+
+@pytest.mark.parametrize("name", ["wis:student", "wpdis:bca", "mis:hoeffding", "wdr:bernstein"])
+@pytest.mark.parametrize("gamma", [0.0, 0.9])
+def test_a_constant_added_to_all_rewards_moves_an_interval_and_leaves_its_width(name, gamma):
+    rng = np.random.default_rng(0)
+    n = 300
+    frame = pl.DataFrame(
+        {
+            "episode_id": np.arange(n) // 5,
+            "state": rng.integers(2, size=n),
+            "action": rng.integers(2, size=n),
+            "reward": rng.normal(size=n),
+            "propensity": np.full(n, 0.5),
+        }
+    )
+    policies = {"mostly first": TabularPolicy([[0.8, 0.2], [0.7, 0.3]])}
+    ends = []
+    for shift in (0.0, 10.0):
+        logs = Logs.from_dataframe(frame.with_columns(pl.col("reward") + shift))
+        found = estimate_all(name, logs, policies, gamma=gamma, rng_key=jax.random.key(0)).table
+        ends.append(found.select("value", "lower", "upper").to_numpy() - shift)
+    np.testing.assert_allclose(ends[1], ends[0], atol=1e-10)
+
+
+def test_a_normalized_mean_has_the_spread_of_the_delta_method():
+    rng = np.random.default_rng(1)
+    n = 500
+    action = rng.integers(2, size=n)
+    reward = rng.binomial(1, 0.1, size=n) + 10.0
+    frame = pl.DataFrame({"state": 0, "action": action, "reward": reward, "propensity": 0.5})
+    policies = {"mostly first": TabularPolicy([[0.8, 0.2]])}
+    found = estimate_all("wis:student", Logs.from_dataframe(frame), policies, gamma=0.0).table
+    weight = np.where(action == 0, 1.6, 0.4)
+    value = weight @ reward / weight.sum()
+    error = weight * (reward - value) / weight.mean()
+    reach = stats.t.ppf(0.95, n - 1) * stats.sem(error)
+    assert found["value"][0] == pytest.approx(value, rel=1e-12)
+    assert found["upper"][0] - value == pytest.approx(reach, rel=1e-9)

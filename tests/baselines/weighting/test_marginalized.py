@@ -55,16 +55,22 @@ def true_ratio_of_log(logs, world, gamma):
 def test_intervals_are_of_the_sums_over_episodes(interval):
     logs = exhaustive_log(ENDLESS)
     ratio = true_ratio_of_log(logs, ENDLESS, 0.9)
-    y = np.array(
-        [
-            sum(ratio[row["state"], row["action"]] * row["reward"] for row in episode) / 3.0
-            for episode in by_episode(logs)
-        ]
+    paid, mass = (
+        np.array(
+            [
+                sum(ratio[row["state"], row["action"]] * of(row) for row in episode) / 3.0
+                for episode in by_episode(logs)
+            ]
+        )
+        for of in (lambda row: row["reward"], lambda row: 1.0)
     )
+    # A ratio of means: an episode adds what it paid less the value of its mass.
+    value = paid.mean() / mass.mean()
+    y = value + paid - value * mass
     method = marginalized(interval=interval, ridge=0.0, resamples=100)
     found = method.estimate(logs, CANDIDATE, gamma=0.9, level=0.8, rng_key=jax.random.key(3))
     assert found.value == pytest.approx(y.mean(), rel=1e-9)
-    m, width = len(y), max(y.max(), 0.0) - min(y.min(), 0.0)
+    m, width = len(y), max(y.max(), value) - min(y.min(), value)
     if interval == "student":
         expected = stats.t.interval(0.8, m - 1, y.mean(), stats.sem(y))
     elif interval == "hoeffding":
@@ -91,7 +97,7 @@ def test_bandits_are_importance_sampling_on_a_fitted_behavior():
     )
     logs = Logs.from_dataframe(frame, actions=[0, 1])
     policy = TabularPolicy([[0.3, 0.7], [0.9, 0.1]])
-    options = {"interval": "student", "behavior": "fitted", "normalized": False}
+    options = {"interval": "student", "behavior": "fitted", "normalized": True}
     plain = importance_sampling(**options).estimate(logs, policy, gamma=0.0)
     found = marginalized(interval="student", ridge=0.0).estimate(logs, policy, gamma=0.0)
     np.testing.assert_allclose(found[:3], plain[:3], rtol=1e-12)
