@@ -17,10 +17,12 @@ from bayesdice_ppl.arrays import added
 from bayesdice_ppl.inference.pilot import Pilot
 from bayesdice_ppl.moments import VALUE_ROW, Cells, TransformedRewards
 
-SIGNIFICANT = 1.645
-"""Standard errors past which rows of a group count as moving together: 1 in 20 by chance."""
-ALONE = 2.6
-"""The same for one candidate where the average over candidates stays below."""
+BY_CHANCE = 0.1
+"""Share of logs in which independent rows are taken for groups, over all groupings together."""
+LEAST = 0.05
+"""The same for one grouping, at most."""
+_ALONE = 1.0
+"""Standard errors more that one candidate needs where the average over candidates stays below."""
 _POWER = 0.84
 """Standard errors more that 80 of 100 logs pass."""
 _BESIDE = 1.1
@@ -104,6 +106,8 @@ class Tested(NamedTuple):
         How many times as wide errors are if groups are the unit, the largest over candidates.
     score
         Standard errors by which groups' errors exceed independent ones, on average over candidates.
+    counts
+        Standard errors past which the grouping counts.
     shows
         How many times as wide errors must be for 80 of 100 logs to show it.
     """
@@ -112,6 +116,7 @@ class Tested(NamedTuple):
     size: int
     wider: float
     score: float
+    counts: float
     shows: float
 
 
@@ -273,7 +278,7 @@ def settle(
         base[j] = (row**2).sum() + (start**2).sum()
         table.append([_spread(row, start, weight, grouping) for grouping in groupings])
     tested = tuple(
-        _tested(grouping, [spreads[k] for spreads in table], base)
+        _tested(grouping, [spreads[k] for spreads in table], base, len(groupings))
         for k, grouping in enumerate(groupings)
     )
     counted = _counted(groupings, table, base, tested, dependence.asked)
@@ -304,19 +309,25 @@ def _joined(groupings: list[Grouping]) -> Grouping:
     return groupings[0].crossed(groupings[1])
 
 
-def _tested(grouping: Grouping, spreads: list[_Spread], base: np.ndarray) -> Tested:
+def _tested(
+    grouping: Grouping, spreads: list[_Spread], base: np.ndarray, n_groupings: int
+) -> Tested:
+    from scipy.special import ndtri
+
     safe = np.where(base > 0.0, base, 1.0)
     ratio = np.array([spread.variance for spread in spreads]) / safe
     scores = np.array(
         [s.excess / s.standard_error if s.standard_error > 0.0 else 0.0 for s in spreads]
     )
     errors = np.array([spread.standard_error for spread in spreads]) / safe
-    shows = np.sqrt(1.0 + (SIGNIFICANT + _POWER) * errors.mean())
+    counts = float(ndtri(1.0 - min(LEAST, BY_CHANCE / n_groupings)))
+    shows = np.sqrt(1.0 + (counts + _POWER) * errors.mean())
     return Tested(
         grouping.name,
         grouping.size,
         float(np.sqrt(ratio.max())),
-        float(max(scores.mean(), scores.max() - (ALONE - SIGNIFICANT))),
+        float(max(scores.mean(), scores.max() - _ALONE)),
+        counts,
         float(shows),
     )
 
@@ -331,7 +342,7 @@ def _counted(
     """Places of the groupings that count."""
     if asked:
         return list(range(len(groupings)))
-    found = [k for k, test in enumerate(tested) if test.score > SIGNIFICANT]
+    found = [k for k, test in enumerate(tested) if test.score > test.counts]
     if not found:
         return []
 
