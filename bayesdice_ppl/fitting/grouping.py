@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Int
 
 from bayesdice_ppl.errors import SettingsError
+from bayesdice_ppl.fitting.adaptive import follow
 from bayesdice_ppl.fitting.settings import CLUSTERS, FitSettings
 from bayesdice_ppl.inference import Dependence, Grouping
 from bayesdice_ppl.logs import Logs, UsableRows, named_as_group
@@ -51,11 +52,16 @@ def dependence_of(
                 f"value constraint, found the penalty {constraint.penalty}. Leave cluster out."
             )
         return None
-    if settings.cluster in CLUSTERS:
+    adaptive = (
+        not (logs.vector_states or logs.vector_actions)
+        and follow(logs.state[rows.mask], logs.action[rows.mask], logs.reward[rows.mask]).adaptive
+    )
+    looks = settings.cluster not in CLUSTERS
+    if not (looks or adaptive):
         return None
     by_episode = settings.by_episode
     groupings = [_by_column(logs, rows, name) for name in asked]
-    if not asked:
+    if looks and not asked:
         groupings = [*_by_columns(logs, rows)]
         if not by_episode:
             groupings += _by_time(logs, rows)
@@ -69,6 +75,7 @@ def dependence_of(
         groupings=tuple(groupings),
         asked=bool(asked),
         by_episode=by_episode,
+        adaptive=adaptive,
     )
 
 

@@ -26,6 +26,7 @@ from bayesdice_ppl.fitting.support import (
     support_warnings,
 )
 from bayesdice_ppl.fitting.warnings import (
+    adaptive_log,
     capped_weight,
     constant_reward,
     many_features,
@@ -100,6 +101,7 @@ def lay_out(
         *no_mode(names, prepared.problem.converged),
         *poor_clone(inputs),
         *thin_spread(names, df, problem.unit),
+        *adaptive_log(names, problem.unit),
         *unconverged(names, solution.drift),
         *unmixed(names, solution),
         *more,

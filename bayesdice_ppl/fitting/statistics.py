@@ -97,7 +97,7 @@ def count_statistics(prepared: Prepared) -> Entries:
 def _as_found(problem: Problem) -> Dependence | None:
     """The rows, grouped as they were for the mean reward."""
     rows, unit = problem.dependence, problem.unit
-    if rows is None or unit is None or not unit.groupings:
+    if rows is None or unit is None or not (unit.groupings or unit.adaptive):
         return None
     return rows._replace(groupings=unit.groupings, asked=True)
 

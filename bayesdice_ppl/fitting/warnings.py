@@ -34,6 +34,8 @@ OUTSIDE = (0.05, 0.1)
 """Share of a candidate's simulated time outside the log: warns past, abstains past."""
 UNJUDGED = 0.3
 """The same share of the logging policy itself, past which the simulation says too little."""
+ADAPTIVE_BIAS = 1.5
+"""Possible bias by an adaptive policy, in standard errors of the value, past which it abstains."""
 TAIL_MIN = 5.0
 """Effective transitions that a tail needs."""
 UNMET = 0.05
@@ -91,6 +93,23 @@ def thin_spread(
         # Three groups have two degrees of freedom up to rounding.
         for name, value in zip(names, np.round(df, 9), strict=True)
         if value <= THIN_DF[1]
+    ]
+
+
+def adaptive_log(names: tuple[str, ...], unit: Unit | None) -> list[SupportWarning]:
+    """Warn when the logging policy followed its own rewards."""
+    if unit is None or not unit.adaptive:
+        return []
+    return [
+        SupportWarning(
+            name,
+            "rests on a log whose policy seems to have followed its own rewards, as a bandit "
+            "algorithm does. Actions that disappointed early were tried less, so their means are "
+            f"too low. This may move the value by {bias:.1f} of its standard errors, by which the "
+            "belief is wider. Log a fixed policy.",
+            bool(bias > ADAPTIVE_BIAS),
+        )
+        for name, bias in zip(names, unit.adaptive_bias, strict=True)
     ]
 
 

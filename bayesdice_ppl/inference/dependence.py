@@ -23,6 +23,9 @@ LEAST = 0.05
 """The same for one grouping, at most."""
 _ALONE = 1.0
 """Standard errors more that one candidate needs where the average over candidates stays below."""
+BIAS = 0.5
+"""Bias of the mean of a pair under an adaptive policy, in its standard errors: Thompson sampling's.
+All pairs' are to the same side, so that they add up over the pairs that a candidate visits."""
 _POWER = 0.84
 """Standard errors more that 80 of 100 logs pass."""
 _BESIDE = 1.1
@@ -84,6 +87,9 @@ class Dependence(NamedTuple):
         Whether the groupings are those that the user asked for; else the log decides.
     by_episode
         Whether Sigma has episodes as its unit already.
+    adaptive
+        Whether the logging policy followed its own rewards, so that all pairs' means may be off to
+        the same side.
     """
 
     cell: Int[np.ndarray, " n"]
@@ -93,6 +99,7 @@ class Dependence(NamedTuple):
     groupings: tuple[Grouping, ...]
     asked: bool = False
     by_episode: bool = False
+    adaptive: bool = False
 
 
 class Tested(NamedTuple):
@@ -133,12 +140,21 @@ class Unit(NamedTuple):
         How many times as wide each candidate's error is, shape (N,).
     tested
         Every grouping that was looked at.
+    adaptive_bias
+        Bias that a policy that followed its rewards may have left, over the other error, shape
+        (N,); 0 if it did not. The beliefs are wider by it.
     """
 
     groupings: tuple[Grouping, ...]
     asked: bool
     wider: Float[np.ndarray, " N"]
     tested: tuple[Tested, ...]
+    adaptive_bias: Float[np.ndarray, " N"]
+
+    @property
+    def adaptive(self) -> bool:
+        """Whether the logging policy followed its own rewards."""
+        return bool(np.any(self.adaptive_bias > 0.0))
 
     @property
     def of_episode(self) -> tuple[Int[np.ndarray, " m"], ...]:
@@ -152,6 +168,7 @@ class Unit(NamedTuple):
             "names": [grouping.name for grouping in self.groupings],
             "groups": [grouping.size for grouping in self.groupings],
             "asked": self.asked,
+            "adaptive": self.adaptive,
             "tested": [test._asdict() for test in self.tested],
         }
 
@@ -268,23 +285,30 @@ def settle(
     """
     n_policies = len(np.asarray(pilots.value))
     groupings = [grouping for grouping in dependence.groupings if grouping.size > 1]
-    if not groupings:
+    if not (groupings or dependence.adaptive):
         return pilots, None
     table: list[list[_Spread]] = []
-    base = np.zeros(n_policies)
+    base, bias = np.zeros(n_policies), np.zeros(n_policies)
+    pair, n_pairs = np.asarray(cells.pair)[dependence.cell], len(cells.pair_state)
     for j in range(n_policies):
         row, start = influences(cells, pilots, dependence, rewards, j)
         weight = np.abs(np.asarray(pilots.ratio)[j][dependence.cell])
         base[j] = (row**2).sum() + (start**2).sum()
+        if dependence.adaptive:
+            bias[j] = BIAS * np.sqrt(np.bincount(pair, row**2, n_pairs)).sum()
         table.append([_spread(row, start, weight, grouping) for grouping in groupings])
     tested = tuple(
         _tested(grouping, [spreads[k] for spreads in table], base, len(groupings))
         for k, grouping in enumerate(groupings)
     )
     counted = _counted(groupings, table, base, tested, dependence.asked)
-    if not counted:
-        return pilots, Unit((), dependence.asked, np.ones(n_policies), tested)
-    variance = np.array([max(spreads[k].variance for k in counted) for spreads in table])
+    if not (counted or dependence.adaptive):
+        return pilots, Unit((), dependence.asked, np.ones(n_policies), tested, bias)
+    known = np.asarray(pilots.degrees_of_freedom)
+    variance, df = base, known
+    if counted:
+        variance = np.array([max(spreads[k].variance for k in counted) for spreads in table])
+        df = np.array([min(spreads[k].degrees_of_freedom for k in counted) for spreads in table])
     if len(counted) == 2:
         both = _joined([groupings[k] for k in counted])
         for j in range(n_policies):
@@ -292,17 +316,17 @@ def settle(
             crossed = float((_sums(row, start, both) ** 2).sum())
             added_up = sum(table[j][k].variance for k in counted) - crossed
             variance[j] = max(variance[j], added_up)
-    df = np.array([min(spreads[k].degrees_of_freedom for k in counted) for spreads in table])
-    more = np.maximum(variance - base, 0.0)
+    grouped = np.maximum(variance - base, 0.0)
+    more = grouped + bias**2
     covariance = np.array(pilots.covariance)
     n = float(cells.n_transitions)
     covariance = added(covariance, np.s_[:, VALUE_ROW, VALUE_ROW], n * more)
-    known = np.asarray(pilots.degrees_of_freedom)
-    held = np.where((more > 0.0) | dependence.asked, np.minimum(known, df), known)
+    held = np.where((grouped > 0.0) | dependence.asked, np.minimum(known, df), known)
     wider = np.sqrt(np.where(base > 0.0, (base + more) / np.where(base > 0.0, base, 1.0), 1.0))
     chosen = tuple(groupings[k] for k in counted)
     widened = pilots._replace(covariance=covariance, degrees_of_freedom=held)
-    return widened, Unit(chosen, dependence.asked, wider, tested)
+    safe = np.sqrt(np.where(base > 0.0, base + grouped, 1.0))
+    return widened, Unit(chosen, dependence.asked, wider, tested, bias / safe)
 
 
 def _joined(groupings: list[Grouping]) -> Grouping:
