@@ -146,7 +146,7 @@ def few_episodes(found: Answers) -> tuple[SupportWarning, ...]:
 
 def _measured(found: Answers) -> tuple[dict[str, Any], dict[str, Any]]:
     settings = FitSettings(found.gamma, on_termination=found.on_termination)
-    prepared = prepare_fit(found.logs, found.policies, settings, guided=False)
+    prepared = prepare_fit(found.logs, found.policies, settings, guided=False, dependent=False)
     inputs, support = prepared.inputs, measure_support(prepared)
     # Each method has its own assumption about unlogged actions, and not that of `fit`.
     unmoved = support._replace(moved_mass=np.zeros(len(found.names)))

@@ -141,7 +141,7 @@ def origin(
     rng_key
         The key that made the draws; None where nothing was drawn.
     groups
-        Ways to group the episodes, if these move together.
+        Ways to group the rows, if these move together.
     """
     import jax
 

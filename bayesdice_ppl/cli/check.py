@@ -57,7 +57,7 @@ def check(
         return
     candidates = read_policies(policies)
     with console.status(f"Checking {len(candidates)} candidates ..."):
-        prepared = prepare_fit(loaded, candidates, settings, guided=False)
+        prepared = prepare_fit(loaded, candidates, settings, guided=False, dependent=False)
         support = measure_support(prepared)
     names = prepared.inputs.names
     headings = ["policy", "unlogged steps", "unknown steps", "effective transitions", "top episode"]

@@ -84,8 +84,6 @@ def show_information(console: Console, worth: InformationValue) -> None:
 
 def show_logs(console: Console, logs: Logs) -> None:
     """Print what was read."""
-    from bayesdice_ppl.logs import named_as_group
-
     states, actions = logs.state_labels, logs.action_labels
     seen = (
         f"{states.shape[1]}-dimensional observations"
@@ -103,7 +101,7 @@ def show_logs(console: Console, logs: Logs) -> None:
         f"mean reward {logs.reward.mean():.4g}."
     )
     console.print(escape(line))
-    together = [name for name in logs.groups if named_as_group(name)]
+    together = logs.looked_at
     if together:
         console.print(escape(f"Columns that may group rows: {', '.join(together)}."))
     unused = [name for name in logs.unused_columns if name not in together]

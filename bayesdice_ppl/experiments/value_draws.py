@@ -1,5 +1,8 @@
 """BayesDICE's draws for one log: those of the belief that `bayesdice_ppl.fit` makes of it.
 
+Rows are taken as independent, as those of simulated logs are: labels with ``cluster="transition"``,
+vectors with ``cluster="episode"``.
+
 A belief carries its settings, warnings and diagnostics, which take longer to lay out than a small
 fit takes. Thousands of trials need the draws alone.
 """

@@ -13,12 +13,11 @@ from bayesdice_ppl.errors import SettingsError
 from bayesdice_ppl.fitting.adaptive import follow
 from bayesdice_ppl.fitting.settings import CLUSTERS, FitSettings
 from bayesdice_ppl.inference import Dependence, Grouping
-from bayesdice_ppl.logs import Logs, UsableRows, named_as_group
-from bayesdice_ppl.logs.labels import MISSING
+from bayesdice_ppl.logs import Logs, UsableRows
 
 FEW_EPISODES = 20
 """With fewer episodes stretches of rows are looked at too: episodes cannot tell."""
-FEWEST_STRETCHES, SHORTEST = 20, 8
+FEWEST_STRETCHES, SHORTEST = 10, 8
 """Stretches of one length, and rows of the shortest."""
 
 
@@ -39,7 +38,7 @@ def dependence_of(
     Raises
     ------
     SettingsError
-        ``cluster`` names a column that the log does not have, or that has gaps.
+        ``cluster`` names a column that the log does not have, or that cannot group rows.
     """
     constraint = settings.constraint
     asked = settings.clusters
@@ -62,10 +61,12 @@ def dependence_of(
     by_episode = settings.by_episode
     groupings = [_by_column(logs, rows, name) for name in asked]
     if looks and not asked:
-        groupings = [*_by_columns(logs, rows)]
+        groupings = [_by_column(logs, rows, name) for name in logs.looked_at]
+        if not by_episode:
+            groupings += _by_episode(logs, rows)
+        groupings = _distinct(groupings)
         if not by_episode:
             groupings += _by_time(logs, rows)
-        groupings = _distinct(groupings)
     start = np.unique(logs.initial_state, return_inverse=True)[1]
     return Dependence(
         cell=cell,
@@ -76,6 +77,7 @@ def dependence_of(
         asked=bool(asked),
         by_episode=by_episode,
         adaptive=adaptive,
+        ignored=tuple(name for name in logs.groups if name not in logs.looked_at),
     )
 
 
@@ -83,56 +85,57 @@ def _check(logs: Logs, name: str) -> None:
     if name not in logs.groups:
         has = ", ".join(sorted(logs.groups)) or "none"
         raise SettingsError(
-            "cluster: expected 'transition', 'episode', or a column of integers, text or dates in "
-            f"the log, found {name!r}. Columns of the log that could be one: {has}."
+            "cluster: expected 'transition', 'episode', or a column of the log with integers, text "
+            f"or dates and without another meaning, found {name!r}. There are: {has}."
         )
-    if np.any(logs.groups[name] == MISSING):
-        row = int(logs.row[np.argmax(logs.groups[name] == MISSING)])
+    if len(np.unique(logs.group_codes(name))) < 2:
         raise SettingsError(
-            f"cluster={name!r}: expected a value in every row, found none in row {row}. Fill it in."
+            f"cluster={name!r}: expected a column with two values or more, found one. A single "
+            "group does not tell how groups differ."
         )
 
 
 def _by_column(logs: Logs, rows: UsableRows, name: str) -> Grouping:
-    code = logs.groups[name]
+    code = logs.group_codes(name)
     starts = np.flatnonzero(np.r_[True, logs.episode[1:] != logs.episode[:-1]])
     return Grouping(name, code[rows.mask], code[starts])
 
 
-def _by_columns(logs: Logs, rows: UsableRows) -> list[Grouping]:
-    """Groupings by the log's own columns."""
-    found = []
-    named = (name for name in logs.groups if named_as_group(name))
-    for name in named:
-        code = logs.groups[name]
-        if np.any(code == MISSING) or len(np.unique(code)) == len(code):
-            continue
-        found.append(_by_column(logs, rows, name))
-    return found
-
-
 def _distinct(groupings: list[Grouping]) -> list[Grouping]:
     """Each way to group once, the first by name."""
-    found: list[Grouping] = []
+    found: dict[bytes, Grouping] = {}
     for grouping in groupings:
-        if not any(grouping.within(other) and other.within(grouping) for other in found):
-            found.append(grouping)
-    return found
+        # Codes in the order of appearance are the same for the same groups.
+        _, first, code = np.unique(grouping.of_row, return_index=True, return_inverse=True)
+        rank = np.empty(len(first), dtype=np.int64)
+        rank[np.argsort(first)] = np.arange(len(first))
+        found.setdefault(rank[code].tobytes(), grouping)
+    return list(found.values())
+
+
+def _by_episode(logs: Logs, rows: UsableRows) -> list[Grouping]:
+    """Episodes, if there are several, and several rows in them."""
+    n, m = int(rows.mask.sum()), logs.n_episodes
+    return [Grouping("episode", logs.episode[rows.mask], np.arange(m))] if 1 < m < n else []
 
 
 def _by_time(logs: Logs, rows: UsableRows) -> list[Grouping]:
-    """Episodes, if there are enough rows in them; stretches of rows, if there are few episodes."""
+    """Stretches of rows that follow each other, if there are few episodes or none.
+
+    The first states of episodes of one row are left alone: a log may be sorted by state.
+    """
     n, m = int(rows.mask.sum()), logs.n_episodes
-    episode = logs.episode[rows.mask]
-    found = [Grouping("episode", episode, np.arange(m))] if 1 < m < n else []
-    if m >= FEW_EPISODES:
-        return found
-    starts = np.searchsorted(episode, np.arange(m))
+    alone = m == logs.n_transitions
+    if m >= FEW_EPISODES and not alone:
+        return []
+    episode = np.zeros(n, dtype=np.int64) if alone else logs.episode[rows.mask]
+    starts = np.searchsorted(episode, np.arange(1 if alone else m))
     length = SHORTEST
+    found: list[Grouping] = []
     while n // length >= FEWEST_STRETCHES:
         stretch = (np.arange(n) - starts[episode]) // length
         code = np.unique(episode * (n + 1) + stretch, return_inverse=True)[1]
-        first = code[np.minimum(starts, n - 1)]
-        found.append(Grouping(f"stretch of {length} rows", code, first))
+        first = code.max() + 1 + np.arange(m) if alone else code[np.minimum(starts, n - 1)]
+        found.append(Grouping(f"stretch of {length} rows", code, first, by_order=True))
         length *= 2
     return found

@@ -37,6 +37,7 @@ from bayesdice_ppl.fitting.warnings import (
     outside_states,
     poor_clone,
     sampling_diagnostics,
+    short_log,
     thin_spread,
     thin_tail,
     unconverged,
@@ -46,6 +47,7 @@ from bayesdice_ppl.fitting.warnings import (
 )
 from bayesdice_ppl.inference import Draws, Problem, Solution
 from bayesdice_ppl.inference.achieved import closed_form_bounds
+from bayesdice_ppl.logs import Logs
 from bayesdice_ppl.models import Ratio
 from bayesdice_ppl.policies import LOGGED
 
@@ -102,6 +104,7 @@ def lay_out(
         *poor_clone(inputs),
         *thin_spread(names, df, problem.unit),
         *adaptive_log(names, problem.unit),
+        *short_log(names, problem.unit),
         *unconverged(names, solution.drift),
         *unmixed(names, solution),
         *more,
@@ -164,7 +167,7 @@ def lay_out(
             gamma=settings.gamma,
             restart=settings.form.moments.restart,
             rng_key=rng_key,
-            groups=() if problem.unit is None else problem.unit.of_episode,
+            groups=_grouped_rows(logs, problem),
         ),
         settings=settings.flat,
         engine=settings.engine_words,
@@ -177,6 +180,15 @@ def lay_out(
         logged_policy=LOGGED if settings.include_logged else None,
         regularization=table or None,
     )
+
+
+def _grouped_rows(logs: Logs, problem: Problem) -> list[np.ndarray]:
+    """The groups of all rows of the log, for each column that is the unit."""
+    unit = problem.unit
+    if unit is None:
+        return []
+    names = (grouping.name for grouping in unit.groupings)
+    return [logs.group_codes(name) for name in names if name in logs.groups]
 
 
 def _achieved(

@@ -42,6 +42,7 @@ def prepare_fit(
     rng_key: PRNGKeyArray | None = None,
     *,
     guided: bool = True,
+    dependent: bool = True,
 ) -> Prepared:
     """Bring logs and candidates to the problem that inference solves.
 
@@ -53,6 +54,8 @@ def prepare_fit(
         Key of random features and of sampled actions; not needed where there are none.
     guided
         Whether coordinates are wanted for an engine that moves in none.
+    dependent
+        Whether the unit of independence is looked for; it sets widths alone.
 
     Raises
     ------
@@ -65,7 +68,9 @@ def prepare_fit(
         inputs.cells,
         inputs.candidates,
         settings.form,
-        dependence=dependence_of(logs, inputs.rows, inputs.cell_of_row, settings),
+        dependence=dependence_of(logs, inputs.rows, inputs.cell_of_row, settings)
+        if dependent
+        else None,
         guided=guided or engine.guided,
         tangent=engine.tangent,
     )
@@ -86,8 +91,9 @@ def read_inputs(
         )
     if settings.form.by_episode and logs.n_episodes < MIN_EPISODES:
         raise LogsError(
-            f"cluster='episode': expected at least {MIN_EPISODES} episodes in the log, found "
-            f"{logs.n_episodes}. Use cluster='transition'."
+            f"cluster={settings.cluster or 'episode'!r}: expected at least {MIN_EPISODES} episodes "
+            f"in the log, found {logs.n_episodes}: with {settings.features} episodes are the unit. "
+            "Log more episodes, or use cluster='transition'."
         )
     check_logged_policy(logs, settings)
     rows = usable_rows(logs, gamma)

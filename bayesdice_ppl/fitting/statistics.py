@@ -16,7 +16,7 @@ from jaxtyping import Float
 from bayesdice_ppl.belief import SupportWarning
 from bayesdice_ppl.fitting.inputs import Inputs, Prepared
 from bayesdice_ppl.fitting.warnings import thin_spread, unconverged, unmixed
-from bayesdice_ppl.inference import Dependence, Draws, Problem, Solution
+from bayesdice_ppl.inference import Draws, Problem, Solution
 from bayesdice_ppl.inference import prepare as prepare_problem
 from bayesdice_ppl.inference.marginals import value_marginals
 from bayesdice_ppl.moments import Candidates, transformed_rewards
@@ -81,25 +81,18 @@ def count_statistics(prepared: Prepared) -> Entries:
         lambda x: np.tile(x, (n_statistics, *(1,) * (x.ndim - 1))), inputs.candidates
     )
     rewards = transformed_rewards(by_row, absorbed, inputs.cell_of_row, len(inputs.cells.count))
+    known = prepared.problem.dependence
     problem = prepare_problem(
         inputs.cells,
         candidates,
         inputs.settings.form,
         rewards,
-        _as_found(prepared.problem),
+        None if known is None else known.following(prepared.problem.unit),
         guided=inputs.settings.inference.guided,
         tangent=inputs.settings.inference.tangent,
     )
     names = inputs.names * n_statistics
     return Entries(problem, candidates, names, distributions, centers)
-
-
-def _as_found(problem: Problem) -> Dependence | None:
-    """The rows, grouped as they were for the mean reward."""
-    rows, unit = problem.dependence, problem.unit
-    if rows is None or unit is None or not (unit.groupings or unit.adaptive):
-        return None
-    return rows._replace(groupings=unit.groupings, asked=True)
 
 
 def invert_quantiles(inputs: Inputs, entries: Entries, solution: Solution, drawn: Draws) -> Draws:
@@ -166,7 +159,7 @@ def warnings_of_others(
         found += [
             SupportWarning(warning.policy, f"{statistic}: {warning.reason}", warning.abstain)
             for warning in (
-                *thin_spread(inputs.names, df[part]),
+                *thin_spread(inputs.names, df[part], problem.unit),
                 *unconverged(inputs.names, here.drift),
                 *unmixed(inputs.names, here),
             )
@@ -190,6 +183,7 @@ def first_statistic(
         pilots=first(problem.pilots),
         prices=problem.prices[:n],
         rewards=None,
+        unit=None if problem.unit is None else problem.unit.first(n),
     )
     drawn = Draws(
         drawn.value[:, :n],
@@ -273,7 +267,8 @@ def _quantiles(
     for j in range(n):
         here = slice(j * width, (j + 1) * width)
         location, scale = found.mean[here], found.sd[here]
-        freedom = found.degrees_of_freedom[here]
+        # The marginals know the log's rows, but not which of them move together.
+        freedom = np.minimum(found.degrees_of_freedom[here], df[j])
         location = location + (mean[j] - location[-1])
         scale = scale * (sd[j] / scale[-1] if scale[-1] > 0.0 else 1.0)
         distribution, place = entries.distributions[j], places[j]

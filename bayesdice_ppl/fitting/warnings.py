@@ -77,23 +77,25 @@ def thin_spread(
     names: tuple[str, ...], df: np.ndarray, unit: Unit | None = None
 ) -> list[SupportWarning]:
     """Warn when the spread rests on so little that its own variance is large or infinite."""
-    rests, more = "few visits to the pairs that matter", "visits"
+    visits = ("few visits to the pairs that matter", "visits")
+    groups = visits
     if unit is not None and unit.groupings:
-        fewest = min(unit.groupings, key=lambda grouping: grouping.size)
-        if fewest.size <= 4 * THIN_DF[1]:
-            rests = f"{fewest.size} groups of rows that move together (one for each {fewest.name})"
-            more = "groups"
-    return [
-        SupportWarning(
-            name,
-            f"has {value:.1f} degrees of freedom, because it rests on {rests}. The width of its "
-            f"belief is not reliable. Log more {more}.",
-            bool(value <= THIN_DF[0]),
-        )
-        # Three groups have two degrees of freedom up to rounding.
-        for name, value in zip(names, np.round(df, 9), strict=True)
-        if value <= THIN_DF[1]
-    ]
+        kinds = " or ".join(grouping.name for grouping in unit.groupings)
+        groups = (f"few groups of rows that move together (those of one {kinds})", "groups")
+    bound = np.zeros(len(names), dtype=bool)
+    if unit is not None:
+        bound = unit.binds[: len(names)]
+    found = []
+    # Three groups have two degrees of freedom up to rounding.
+    for name, value, by_groups in zip(names, np.round(df, 9), bound, strict=True):
+        if value <= THIN_DF[1]:
+            rests, more = groups if by_groups else visits
+            reason = (
+                f"has {value:.1f} degrees of freedom, because it rests on {rests}. The width of "
+                f"its belief is not reliable. Log more {more}."
+            )
+            found.append(SupportWarning(name, reason, bool(value <= THIN_DF[0])))
+    return found
 
 
 def adaptive_log(names: tuple[str, ...], unit: Unit | None) -> list[SupportWarning]:
@@ -111,6 +113,18 @@ def adaptive_log(names: tuple[str, ...], unit: Unit | None) -> list[SupportWarni
         )
         for name, bias in zip(names, unit.adaptive_bias, strict=True)
     ]
+
+
+def short_log(names: tuple[str, ...], unit: Unit | None) -> list[SupportWarning]:
+    """Warn when rows move together over more of the log than can be told."""
+    if unit is None or not unit.cut:
+        return []
+    reason = (
+        f"has errors that still grow with {unit.groupings[0].name}, the longest that the log can "
+        "be divided into: rows move together over longer than it tells. Log for longer, or give "
+        "cluster= a column of what they share."
+    )
+    return [SupportWarning(name, reason, True) for name in names]
 
 
 def odd_spread(

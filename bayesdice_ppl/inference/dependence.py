@@ -8,10 +8,12 @@ difference is added to the variance of the value (Liang and Zeger, 1986; Bell an
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, final
 
+import jax
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
 from bayesdice_ppl.arrays import added
 from bayesdice_ppl.inference.pilot import Pilot
@@ -21,13 +23,18 @@ BY_CHANCE = 0.1
 """Share of logs in which independent rows are taken for groups, over all groupings together."""
 LEAST = 0.05
 """The same for one grouping, at most."""
-_ALONE = 1.0
-"""Standard errors more that one candidate needs where the average over candidates stays below."""
+FEWEST_PAIRS = 20
+"""Pairs of rows that share a group, below which nothing can be seen."""
 BIAS = 0.5
 """Bias of the mean of a pair under an adaptive policy, in its standard errors: Thompson sampling's.
 All pairs' are to the same side, so that they add up over the pairs that a candidate visits."""
 _POWER = 0.84
 """Standard errors more that 80 of 100 logs pass."""
+_ONE_GROUP, _TINY = 1e-9, 1e-14
+_RISING = 1.15
+"""How many times as wide errors are with stretches of twice the length, if the log is too short."""
+_CLEARLY = 1.5
+"""How many times as much stretches of rows must add to take the place of a column."""
 _BESIDE = 1.1
 """A second column is counted too if it makes the variance this many times as large."""
 
@@ -43,21 +50,25 @@ class Grouping(NamedTuple):
         The group of each row that is used, shape (n,).
     of_episode
         The group of each episode's start, shape (m,).
+    by_order
+        Whether its groups are stretches of rows that follow each other, and no column's.
     """
 
     name: str
     of_row: Int[np.ndarray, " n"]
     of_episode: Int[np.ndarray, " m"]
+    by_order: bool = False
 
     @property
     def size(self) -> int:
-        """Number of groups."""
+        """Number of groups of rows or starts."""
         return int(max(self.of_row.max(), self.of_episode.max())) + 1
 
-    def within(self, other: Grouping) -> bool:
-        """Whether each group lies in one group of the other."""
-        both = self.crossed(other)
-        return both.size == len(np.unique(self._all()))
+    @property
+    def pairs(self) -> int:
+        """Pairs of rows that share a group."""
+        count = np.bincount(self.of_row)
+        return int((count * (count - 1)).sum() // 2)
 
     def crossed(self, other: Grouping) -> Grouping:
         """Rows that share both groups."""
@@ -66,11 +77,19 @@ class Grouping(NamedTuple):
         n = len(self.of_row)
         return Grouping(f"{self.name} and {other.name}", code[:n], code[n:])
 
+    def nests(self, other: Grouping) -> bool:
+        """Whether one of the two lies within the other, as sessions do within users."""
+        size = self.crossed(other).size
+        return size == min(len(np.unique(self._all())), len(np.unique(other._all())))
+
     def _all(self) -> Int[np.ndarray, " nm"]:
         return np.r_[self.of_row, self.of_episode].astype(np.int64)
 
 
-class Dependence(NamedTuple):
+@jax.tree_util.register_static
+@final
+@dataclass(frozen=True, eq=False)
+class Dependence:
     """What is known of the rows behind the cells, and how they may be grouped.
 
     Attributes
@@ -85,11 +104,15 @@ class Dependence(NamedTuple):
         Ways to group the rows.
     asked
         Whether the groupings are those that the user asked for; else the log decides.
+    forced
+        Names of groupings that count whatever the log shows, as another value found them.
     by_episode
         Whether Sigma has episodes as its unit already.
     adaptive
         Whether the logging policy followed its own rewards, so that all pairs' means may be off to
         the same side.
+    ignored
+        Columns of the log at which nobody looked.
     """
 
     cell: Int[np.ndarray, " n"]
@@ -98,8 +121,15 @@ class Dependence(NamedTuple):
     start: Int[np.ndarray, " m"]
     groupings: tuple[Grouping, ...]
     asked: bool = False
+    forced: tuple[str, ...] = ()
     by_episode: bool = False
     adaptive: bool = False
+    ignored: tuple[str, ...] = ()
+
+    def following(self, unit: Unit | None) -> Dependence:
+        """The same rows, with the groupings that one value found counted for others too."""
+        names = () if unit is None else tuple(grouping.name for grouping in unit.groupings)
+        return replace(self, forced=names)
 
 
 class Tested(NamedTuple):
@@ -112,9 +142,10 @@ class Tested(NamedTuple):
     wider
         How many times as wide errors are if groups are the unit, the largest over candidates.
     score
-        Standard errors by which groups' errors exceed independent ones, on average over candidates.
+        Standard errors of a normal by which groups' errors exceed those of independent rows, on
+        average over candidates.
     counts
-        Standard errors past which the grouping counts.
+        Whether that is too much for chance.
     shows
         How many times as wide errors must be for 80 of 100 logs to show it.
     """
@@ -123,17 +154,20 @@ class Tested(NamedTuple):
     size: int
     wider: float
     score: float
-    counts: float
+    counts: bool
     shows: float
 
 
-class Unit(NamedTuple):
+@jax.tree_util.register_static
+@final
+@dataclass(frozen=True, eq=False)
+class Unit:
     """The unit of independence that a belief has.
 
     Attributes
     ----------
     groupings
-        The groupings that count: one, or two that cross.
+        The groupings that count: none, one, or two that cross.
     asked
         Whether the user asked for them.
     wider
@@ -143,6 +177,13 @@ class Unit(NamedTuple):
     adaptive_bias
         Bias that a policy that followed its rewards may have left, over the other error, shape
         (N,); 0 if it did not. The beliefs are wider by it.
+    binds
+        Whether the groups set the degrees of freedom, shape (N,).
+    ignored
+        Columns of the log at which nobody looked.
+    cut
+        Whether the longest stretches of rows count, and shorter ones show clearly less: the log
+        does not tell how far rows move together.
     """
 
     groupings: tuple[Grouping, ...]
@@ -150,6 +191,18 @@ class Unit(NamedTuple):
     wider: Float[np.ndarray, " N"]
     tested: tuple[Tested, ...]
     adaptive_bias: Float[np.ndarray, " N"]
+    binds: Bool[np.ndarray, " N"]
+    ignored: tuple[str, ...] = ()
+    cut: bool = False
+
+    def first(self, n: int) -> Unit:
+        """That of the first n entries."""
+        return replace(
+            self,
+            wider=self.wider[:n],
+            adaptive_bias=self.adaptive_bias[:n],
+            binds=self.binds[:n],
+        )
 
     @property
     def adaptive(self) -> bool:
@@ -157,37 +210,63 @@ class Unit(NamedTuple):
         return bool(np.any(self.adaptive_bias > 0.0))
 
     @property
-    def of_episode(self) -> tuple[Int[np.ndarray, " m"], ...]:
-        """The group of each episode, for every grouping."""
-        return tuple(grouping.of_episode for grouping in self.groupings)
-
-    @property
     def summary(self) -> dict[str, Any]:
         """The unit in values that JSON can hold."""
         return {
             "names": [grouping.name for grouping in self.groupings],
-            "groups": [grouping.size for grouping in self.groupings],
+            "groups": [len(np.unique(grouping.of_row)) for grouping in self.groupings],
             "asked": self.asked,
             "adaptive": self.adaptive,
             "tested": [test._asdict() for test in self.tested],
+            "not_looked_at": list(self.ignored),
+            "longer_stretches_might_show_more": self.cut,
         }
 
 
-class _Spread(NamedTuple):
-    """Variance of a value if groups are independent."""
+class _Items(NamedTuple):
+    """What is independent without the groups: rows and starts, or their sums in an episode.
 
-    variance: float
-    degrees_of_freedom: float
+    Attributes
+    ----------
+    code
+        The item of each row and start; None: each is its own.
+    group
+        The group of each item.
+    """
+
+    code: Int[np.ndarray, " nm"] | None
+    group: Int[np.ndarray, " I"]
+
+    def sums(self, values: Float[np.ndarray, " nm"]) -> Float[np.ndarray, " I"]:
+        """Sum over the rows and starts of each item."""
+        return values if self.code is None else np.bincount(self.code, values, len(self.group))
+
+
+class _Spread(NamedTuple):
+    """How much more variable a value is if groups are independent, and not items.
+
+    Attributes
+    ----------
+    excess
+        What the variance has beyond that of the items.
+    degrees_of_freedom
+        Of the variance by groups.
+    score
+        Standard errors of a normal that go with the probability of such an excess by chance.
+    standard_error
+        That of the excess, over the variance of the items.
+    """
+
     excess: float
+    degrees_of_freedom: float
+    score: float
     standard_error: float
 
 
 def influences(
     cells: Cells, pilots: Pilot, dependence: Dependence, rewards: TransformedRewards | None, j: int
-) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " m"]]:
-    """What each row and each start adds to the error of candidate j's value.
-
-    Where episodes are the unit already, each start has the sum of its episode, and rows have none.
+) -> Float[np.ndarray, " nm"]:
+    """What each row, and then each start, adds to the error of candidate j's value.
 
     Parameters
     ----------
@@ -209,55 +288,74 @@ def influences(
     reward = dependence.reward if rewards is None else np.asarray(rewards.by_row)[j]
     cell = dependence.cell
     row = np.asarray(pilots.ratio)[j][cell] * (np.asarray(pilots.error)[j][cell] + reward)
-    row = (row - row.mean()) / n
     value = np.asarray(pilots.start_value)[j][dependence.start]
-    start = float(np.asarray(pilots.start_weight)[j]) * (value - value.mean()) / m
-    if dependence.by_episode:
-        start = start + np.bincount(dependence.episode, row, len(start))
-        row = np.zeros_like(row)
-    return row, start
+    entering = float(np.asarray(pilots.start_weight)[j])
+    return np.r_[(row - row.mean()) / n, entering * (value - value.mean()) / m]
 
 
-def _sums(row: np.ndarray, start: np.ndarray, grouping: Grouping) -> np.ndarray:
-    size = grouping.size
-    return np.bincount(grouping.of_row, row, size) + np.bincount(grouping.of_episode, start, size)
+def _items(dependence: Dependence, grouping: Grouping) -> _Items:
+    group = grouping._all()
+    if not dependence.by_episode:
+        return _Items(None, group)
+    m = len(grouping.of_episode)
+    both = grouping.crossed(Grouping("episode", dependence.episode, np.arange(m)))._all()
+    place = np.unique(both, return_index=True)[1]
+    return _Items(both, group[place])
 
 
-def _spread(row: np.ndarray, start: np.ndarray, weight: np.ndarray, grouping: Grouping) -> _Spread:
-    """Variance by groups, corrected for their number, and its degrees of freedom.
+def _spread(
+    values: Float[np.ndarray, " I"],
+    weight: Float[np.ndarray, " I"],
+    group: Int[np.ndarray, " I"],
+) -> _Spread:
+    """Excess of the variance by groups over that by items, corrected for their number.
 
-    Groups' sums are measured from the mean, which makes them smaller. The correction and the
-    degrees of freedom (Bell and McCaffrey's) are exact if rows are normal with one variance for a
-    unit of weight and one correlation within groups.
+    Sums are measured from the mean, which makes them smaller. The correction and the degrees of
+    freedom (Bell and McCaffrey's) are exact if items are normal with one variance for a unit of
+    squared weight and one correlation within groups. The sum over pairs that share a group has,
+    under random signs, a known variance; its law is taken as that of a chi-square.
     """
-    sums = _sums(row, start, grouping)
-    square = _sums(row**2, start**2, grouping)
-    fourth = _sums(row**4, start**4, grouping)
-    independent, plain = float(square.sum()), float((sums**2).sum())
-    # The variances of the groups' sums, if rows have one variance and one correlation.
-    mass = np.bincount(grouping.of_row, weight, grouping.size)
-    alone = np.bincount(grouping.of_row, weight**2, grouping.size)
-    pairs = mass**2 - alone
+    from scipy.special import chdtrc, ndtri
+
+    size = int(group.max()) + 1
+
+    def by_group(x: np.ndarray) -> np.ndarray:
+        return np.bincount(group, x, size)
+
+    square = by_group(values**2)
+    independent, plain = float(square.sum()), float((by_group(values) ** 2).sum())
+    mass, alone = by_group(weight), by_group(weight**2)
+    total_mass, pairs = mass.sum(), mass**2 - by_group(weight**2)
+    if not (independent > 0.0 and alone.sum() > 0.0):
+        return _Spread(0.0, np.inf, 0.0, 0.0)
     scale = independent / alone.sum()
-    excess = max(plain - independent, 0.0)
-    correlation = excess / (scale * pairs.sum()) if scale * pairs.sum() > 0.0 else 0.0
-    own = scale * (alone + min(correlation, 1.0) * pairs)
-    share = mass / mass.sum()
+    more = scale * pairs.sum()
+    correlation = min(max(plain - independent, 0.0) / more, 1.0) if more > 0.0 else 0.0
+    own = scale * (alone + correlation * pairs)
     # The covariance of the sums, measured from the mean, is S - p s' - s p' + sigma p p'.
-    total = own.sum()
+    share, total = mass / total_mass, own.sum()
     trace = total - 2.0 * share @ own + total * (share @ share)
+    if trace < _ONE_GROUP * total:
+        # One group has all the weight, and nothing tells how groups differ.
+        return _Spread(0.0, 1.0, 0.0, 0.0)
     left = np.stack([share, own], axis=1)
     middle = np.array([[total, -1.0], [-1.0, 0.0]])
     inner = middle @ (left.T @ left)
     trace_square = own @ own + 2.0 * np.trace(middle @ (left.T @ (left * own[:, None])))
     trace_square += np.trace(inner @ inner)
-    if not (trace > 0.0 and trace_square > 0.0):
-        return _Spread(plain, np.inf, 0.0, 0.0)
-    variance = plain * total / trace
-    # The sum over pairs of products, if signs were independent, has this variance.
-    error = np.sqrt(max(2.0 * (square**2 - fourth).sum(), 0.0))
-    df = float(trace**2 / trace_square)
-    return _Spread(float(variance), df, float(variance) - independent, float(error))
+    # The same correction for the items themselves.
+    each, whole = weight / total_mass, float((weight**2).sum())
+    kept = 1.0 - 2.0 * float(each @ weight**2) / whole + float(each @ each)
+    excess = plain * total / trace - independent / max(kept, _ONE_GROUP)
+    error = np.sqrt(max(2.0 * float((square**2 - by_group(values**4)).sum()), 0.0))
+    score = 0.0
+    if error > 0.0:
+        freedom = 2.0 * (independent / error) ** 2
+        by_chance = chdtrc(freedom, freedom * max(1.0 + excess / independent, 0.0))
+        # Far out the normal law is as good, and does not run out of numbers.
+        score = float(-ndtri(by_chance)) if by_chance > _TINY else excess / error
+    df = float(trace**2 / trace_square) if trace_square > 0.0 else np.inf
+    return _Spread(float(excess), df, float(np.clip(score, -8.0, 8.0)), error / independent)
 
 
 def settle(
@@ -265,7 +363,7 @@ def settle(
     pilots: Pilot,
     dependence: Dependence,
     rewards: TransformedRewards | None,
-) -> tuple[Pilot, Unit | None]:
+) -> tuple[Pilot, Unit]:
     """Find the unit of independence and widen the beliefs to it.
 
     Parameters
@@ -279,58 +377,72 @@ def settle(
 
     Returns
     -------
-    (Pilot, Unit or None)
+    (Pilot, Unit)
         With more variance of each value, and at most the degrees of freedom of the groups; and the
-        unit, None if no grouping counts and none was looked at.
+        unit.
     """
     n_policies = len(np.asarray(pilots.value))
-    groupings = [grouping for grouping in dependence.groupings if grouping.size > 1]
-    if not (groupings or dependence.adaptive):
-        return pilots, None
-    table: list[list[_Spread]] = []
-    base, bias = np.zeros(n_policies), np.zeros(n_policies)
+    sure = dependence.asked
+    groupings = [g for g in dependence.groupings if sure or g.pairs >= FEWEST_PAIRS]
+    items = [_items(dependence, grouping) for grouping in groupings]
     pair, n_pairs = np.asarray(cells.pair)[dependence.cell], len(cells.pair_state)
+    n, m = len(pair), len(dependence.start)
+    base, bias = np.zeros(n_policies), np.zeros(n_policies)
+    table: list[list[_Spread]] = []
     for j in range(n_policies):
-        row, start = influences(cells, pilots, dependence, rewards, j)
-        weight = np.abs(np.asarray(pilots.ratio)[j][dependence.cell])
-        base[j] = (row**2).sum() + (start**2).sum()
+        values = influences(cells, pilots, dependence, rewards, j)
+        weight = np.r_[np.abs(np.asarray(pilots.ratio)[j][dependence.cell]), np.zeros(m)]
+        base[j] = values @ values
+        if dependence.by_episode:
+            sums = np.bincount(np.r_[dependence.episode, np.arange(m)], values)
+            base[j] = sums @ sums
         if dependence.adaptive:
-            bias[j] = BIAS * np.sqrt(np.bincount(pair, row**2, n_pairs)).sum()
-        table.append([_spread(row, start, weight, grouping) for grouping in groupings])
+            bias[j] = BIAS * np.sqrt(np.bincount(pair, values[:n] ** 2, n_pairs)).sum()
+        table.append([_spread(i.sums(values), i.sums(weight), i.group) for i in items])
     tested = tuple(
         _tested(grouping, [spreads[k] for spreads in table], base, len(groupings))
         for k, grouping in enumerate(groupings)
     )
-    counted = _counted(groupings, table, base, tested, dependence.asked)
-    if not (counted or dependence.adaptive):
-        return pilots, Unit((), dependence.asked, np.ones(n_policies), tested, bias)
+    counted = _counted(groupings, table, base, tested, dependence)
     known = np.asarray(pilots.degrees_of_freedom)
-    variance, df = base, known
+    grouped, df = np.zeros(n_policies), np.full(n_policies, np.inf)
     if counted:
-        variance = np.array([max(spreads[k].variance for k in counted) for spreads in table])
+        grouped = np.array([max(spreads[k].excess for k in counted) for spreads in table])
         df = np.array([min(spreads[k].degrees_of_freedom for k in counted) for spreads in table])
     if len(counted) == 2:
-        both = _joined([groupings[k] for k in counted])
+        both = _items(dependence, groupings[counted[0]].crossed(groupings[counted[1]]))
         for j in range(n_policies):
-            row, start = influences(cells, pilots, dependence, rewards, j)
-            crossed = float((_sums(row, start, both) ** 2).sum())
-            added_up = sum(table[j][k].variance for k in counted) - crossed
-            variance[j] = max(variance[j], added_up)
-    grouped = np.maximum(variance - base, 0.0)
+            values = both.sums(influences(cells, pilots, dependence, rewards, j))
+            shared = np.bincount(both.group, values) ** 2
+            crossed = float(shared.sum() - values @ values)
+            added_up = sum(table[j][k].excess for k in counted) - crossed
+            grouped[j] = max(grouped[j], added_up)
+    grouped = np.maximum(grouped, 0.0)
     more = grouped + bias**2
     covariance = np.array(pilots.covariance)
-    n = float(cells.n_transitions)
-    covariance = added(covariance, np.s_[:, VALUE_ROW, VALUE_ROW], n * more)
-    held = np.where((grouped > 0.0) | dependence.asked, np.minimum(known, df), known)
-    wider = np.sqrt(np.where(base > 0.0, (base + more) / np.where(base > 0.0, base, 1.0), 1.0))
-    chosen = tuple(groupings[k] for k in counted)
-    widened = pilots._replace(covariance=covariance, degrees_of_freedom=held)
-    safe = np.sqrt(np.where(base > 0.0, base + grouped, 1.0))
-    return widened, Unit(chosen, dependence.asked, wider, tested, bias / safe)
+    covariance = added(
+        covariance, np.s_[:, VALUE_ROW, VALUE_ROW], float(cells.n_transitions) * more
+    )
+    varies = np.where(base > 0.0, base, 1.0)
+    widened = pilots._replace(covariance=covariance, degrees_of_freedom=np.minimum(known, df))
+    return widened, Unit(
+        tuple(groupings[k] for k in counted),
+        dependence.asked,
+        np.sqrt(1.0 + more / varies),
+        tested,
+        bias / np.sqrt(varies + grouped),
+        df < known,
+        dependence.ignored,
+        _cut(groupings, counted, tested),
+    )
 
 
-def _joined(groupings: list[Grouping]) -> Grouping:
-    return groupings[0].crossed(groupings[1])
+def _cut(groupings: list[Grouping], counted: list[int], tested: tuple[Tested, ...]) -> bool:
+    """Whether the longest of nested groupings counts, and the one before shows clearly less."""
+    last = len(groupings) - 1
+    if last not in counted or last < 1 or not groupings[last - 1].by_order:
+        return False
+    return tested[last].wider > _RISING * tested[last - 1].wider
 
 
 def _tested(
@@ -339,20 +451,22 @@ def _tested(
     from scipy.special import ndtri
 
     safe = np.where(base > 0.0, base, 1.0)
-    ratio = np.array([spread.variance for spread in spreads]) / safe
-    scores = np.array(
-        [s.excess / s.standard_error if s.standard_error > 0.0 else 0.0 for s in spreads]
-    )
-    errors = np.array([spread.standard_error for spread in spreads]) / safe
-    counts = float(ndtri(1.0 - min(LEAST, BY_CHANCE / n_groupings)))
-    shows = np.sqrt(1.0 + (counts + _POWER) * errors.mean())
+    excess = np.maximum([spread.excess for spread in spreads], 0.0)
+    scores = np.array([spread.score for spread in spreads])
+    chance = min(LEAST, BY_CHANCE / n_groupings)
+    mean, one = float(ndtri(1.0 - chance)), np.inf
+    if len(spreads) > 1:
+        # Half of the chance for the average, half for the largest.
+        mean = float(ndtri(1.0 - chance / 2.0))
+        one = float(ndtri(1.0 - chance / 2.0 / len(spreads)))
+    error = np.mean([spread.standard_error for spread in spreads])
     return Tested(
         grouping.name,
-        grouping.size,
-        float(np.sqrt(ratio.max())),
-        float(max(scores.mean(), scores.max() - _ALONE)),
-        counts,
-        float(shows),
+        len(np.unique(grouping.of_row)),
+        float(np.sqrt(1.0 + (excess / safe).max())),
+        float(scores.mean()),
+        bool(scores.mean() > mean or scores.max() > one),
+        float(np.sqrt(1.0 + (mean + _POWER) * error)),
     )
 
 
@@ -361,25 +475,30 @@ def _counted(
     table: list[list[_Spread]],
     base: np.ndarray,
     tested: tuple[Tested, ...],
-    asked: bool,
+    dependence: Dependence,
 ) -> list[int]:
     """Places of the groupings that count."""
-    if asked:
+    if dependence.asked:
         return list(range(len(groupings)))
-    found = [k for k, test in enumerate(tested) if test.score > test.counts]
-    if not found:
-        return []
+    forced = [k for k, grouping in enumerate(groupings) if grouping.name in dependence.forced]
+    found = forced or [k for k, test in enumerate(tested) if test.counts]
+    if len(forced) == 2 or not found:
+        return forced
 
     def size(k: int) -> float:
-        ratios = [
-            spreads[k].variance / one for spreads, one in zip(table, base, strict=True) if one
-        ]
-        return float(np.mean(ratios)) if ratios else 1.0
+        both = zip(table, base, strict=True)
+        ratios = [max(spreads[k].excess, 0.0) / one for spreads, one in both if one > 0.0]
+        return float(np.mean(ratios)) if ratios else 0.0
 
-    first = max(found, key=size)
-    for k in sorted(found, key=size, reverse=True):
-        apart = not (groupings[k].within(groupings[first]) or groupings[first].within(groupings[k]))
-        if k != first and apart and size(first) + size(k) - 1.0 > _BESIDE * size(first):
+    # A column says more than the order of rows, which may follow it.
+    columns = [k for k in found if not groupings[k].by_order]
+    first = max(columns or found, key=size)
+    longest = max(found, key=size)
+    if size(longest) > _CLEARLY * size(first):
+        first = longest
+    for k in sorted(columns, key=size, reverse=True):
+        adds = size(first) + size(k) + 1.0 > _BESIDE * (size(first) + 1.0)
+        if k != first and adds and not groupings[k].nests(groupings[first]):
             return [first, k]
     return [first]
 
@@ -390,6 +509,7 @@ def group_covariance(
     dependence: Dependence,
     unit: Unit,
     rewards: TransformedRewards | None,
+    plain: Float[np.ndarray, "N N"],
 ) -> Float[np.ndarray, "N N"]:
     """Covariance of the candidates' values over repeated logs, with groups as the unit.
 
@@ -399,15 +519,26 @@ def group_covariance(
         As for `settle`.
     unit
         The unit that it found, with groupings.
+    plain
+        The covariance with rows, or episodes, as the unit, shape (N, N).
     """
-    n_policies = len(np.asarray(pilots.value))
-    ways: list[tuple[float, Grouping]] = [(1.0, grouping) for grouping in unit.groupings]
+    n_policies = len(plain)
+    ways = [(1.0, grouping) for grouping in unit.groupings]
     if len(ways) == 2:
-        ways.append((-1.0, _joined(list(unit.groupings))))
-    total: Any = 0.0
+        ways.append((-1.0, unit.groupings[0].crossed(unit.groupings[1])))
+    total = plain
     for sign, grouping in ways:
-        sums = np.empty((n_policies, grouping.size))
+        items = _items(dependence, grouping)
+        sums, inner = np.empty((n_policies, grouping.size)), plain
+        # Items are rows, or whole episodes, unless groups divide episodes.
+        apart = items.code is not None and len(items.group) > len(dependence.start)
+        parts = np.empty((n_policies, len(items.group) if apart else 0))
         for j in range(n_policies):
-            sums[j] = _sums(*influences(cells, pilots, dependence, rewards, j), grouping)
-        total = total + sign * (sums @ sums.T)
+            values = items.sums(influences(cells, pilots, dependence, rewards, j))
+            sums[j] = np.bincount(items.group, values, grouping.size)
+            if apart:
+                parts[j] = values
+        if apart:
+            inner = parts @ parts.T
+        total = total + sign * (sums @ sums.T - inner)
     return total

@@ -162,11 +162,13 @@ def _covariance(problem: Problem, form: FitForm) -> Float[np.ndarray, "N N"]:
     if unit is None or rows is None or not unit.groupings:
         return np.asarray(whole)
     parts = (problem.cells, problem.pilots)
-    found = group_covariance(*parts, rows, unit, problem.rewards)
-    if small:
-        plain = _influence_covariance(*parts, problem.rewards, by_episode=form.by_episode)
-        found = found + np.asarray(whole) - np.asarray(plain)
-    return found
+    plain = np.asarray(
+        _influence_covariance(*parts, problem.rewards, by_episode=form.by_episode)
+        if small
+        else whole
+    )
+    found = group_covariance(*parts, rows, unit, problem.rewards, plain)
+    return found + np.asarray(whole) - plain
 
 
 def _scores(

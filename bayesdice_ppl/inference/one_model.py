@@ -217,6 +217,12 @@ def _check(problem: Problem) -> tuple[LinearRatio, penalties.Mahalanobis]:
             "statistic, normalization: expected neither for the one model of all candidates. "
             "Prepare the problem without them."
         )
+    unit = problem.unit
+    if unit is not None and (unit.groupings or unit.adaptive):
+        raise SettingsError(
+            "cluster: expected 'transition' or 'episode' for the one model of all candidates, "
+            "found rows that move together. Prepare the problem with cluster='transition'."
+        )
     penalty = problem.constraint.penalty
     if not isinstance(penalty, penalties.Mahalanobis):
         raise SettingsError(

@@ -4,9 +4,8 @@ A log has one row per step of one policy at work. Reading drops nothing, fills n
 guesses nothing. What cannot be used as it stands is refused, with the row and the column.
 """
 
-from bayesdice_ppl.logs.groups import named_as_group
 from bayesdice_ppl.logs.horizon import UsableRows, usable_rows
 from bayesdice_ppl.logs.logs import Logs
 from bayesdice_ppl.logs.reading import read_logs
 
-__all__ = ["Logs", "UsableRows", "named_as_group", "read_logs", "usable_rows"]
+__all__ = ["Logs", "UsableRows", "read_logs", "usable_rows"]

@@ -1,7 +1,9 @@
 """Columns that say which rows belong together: users, sites, days.
 
 A log needs no such column. But rows of one user may share what no state holds, and a belief has to
-know. Columns of integers, text or dates are kept as codes, so that a fit can look.
+know. Columns without another meaning are kept as they are. A fit looks at those whose name says
+that rows belong together and at those that divide the rows into many groups, and takes any that it
+is asked for.
 """
 
 from __future__ import annotations
@@ -13,20 +15,24 @@ import numpy as np
 import polars as pl
 from jaxtyping import Int
 
-from bayesdice_ppl.logs.labels import MISSING
+from bayesdice_ppl.errors import SettingsError
 
-_NAMES = re.compile(
-    r"(^|[_\W])(id|uid|uuid|user|customer|client|member|patient|subject|person|visitor|household|"
-    r"account|session|visit|site|clinic|hospital|ward|center|centre|shop|store|device|machine|"
-    r"robot|school|class|group|cluster|day|date|week)s?($|[_\W])",
-    re.IGNORECASE,
+_UNITS = (
+    "id|uid|uuid|user|customer|client|patient|subject|person|visitor|household|account|session|"
+    "site|clinic|hospital|ward|center|centre|shop|store|school|teacher|cookie|cust"
 )
+"""What is sampled from many, whatever their number in the log."""
+_MANY = 20
+"""Groups from which any column is looked at: traits of the rows seldom have as many values."""
+
+
+_NAMES = re.compile(rf"(^|[_\W])({_UNITS})(_?id)?s?($|[_\W])", re.IGNORECASE)
 
 
 def read_groups(
     frame: pl.DataFrame, columns: Iterable[str], order: Int[np.ndarray, " n"]
-) -> dict[str, Int[np.ndarray, " n"]]:
-    """Codes of every column that may group rows.
+) -> dict[str, pl.Series]:
+    """Columns that may group rows, in the order of the log.
 
     Parameters
     ----------
@@ -36,25 +42,65 @@ def read_groups(
         Its columns without another meaning.
     order
         The table's rows in the order of the log, shape (n,).
-
-    Returns
-    -------
-    dict
-        Column -> code of each row, counted from 0; -1 where the column holds nothing. Columns of
-        other types, and those of one value, are left out.
     """
+    sorted_already = bool(np.all(order[1:] > order[:-1]))
     found = {}
     for name in columns:
         series = frame[name]
         kind = series.dtype
-        texts = kind in (pl.String, pl.Categorical, pl.Enum, pl.Date, pl.Boolean)
-        if not (kind.is_integer() or texts) or series.drop_nulls().n_unique() < 2:
-            continue
-        code = series.cast(pl.String).rank("dense").cast(pl.Int64) - 1
-        found[name] = code.fill_null(MISSING).to_numpy()[order]
+        if kind.is_numeric() or kind.is_temporal() or kind in (pl.String, pl.Categorical, pl.Enum):
+            found[name] = series if sorted_already else series.gather(order)
     return found
 
 
-def named_as_group(column: str) -> bool:
-    """Whether a column's name says that rows belong together, such as ``user_id`` or ``day``."""
-    return _NAMES.search(column) is not None
+def codes_of(series: pl.Series, name: str) -> Int[np.ndarray, " n"]:
+    """Codes of a column's values, from 0; a row that holds none is a group of its own.
+
+    Parameters
+    ----------
+    series
+        The column: integers, whole numbers, text, dates, or times, which count as days.
+    name
+        Its name, for messages.
+
+    Raises
+    ------
+    SettingsError
+        Numbers that are not whole.
+    """
+    if series.dtype == pl.Datetime:
+        series = series.dt.date()
+    if series.dtype.is_float():
+        series = series.fill_nan(None)
+        if not _whole(series):
+            raise SettingsError(
+                f"cluster={name!r}: expected a column of integers, text or dates, found numbers "
+                "that are not whole."
+            )
+    if series.dtype in (pl.Categorical, pl.Enum):
+        series = series.cast(pl.String)
+    code = series.rank("dense").cast(pl.Int64).to_numpy(writable=True) - 1.0
+    code = np.where(np.isnan(code), -1.0, code).astype(np.int64)
+    missing = code < 0
+    code[missing] = code.max(initial=-1) + 1 + np.arange(int(missing.sum()))
+    return code
+
+
+def looked_at(series: pl.Series, name: str) -> bool:
+    """Whether a fit looks at a column by itself: ``user_id``, ``userId``, or one of many groups."""
+    kind = series.dtype
+    if kind == pl.Boolean or (kind.is_float() and not _whole(series)):
+        return False
+    if kind.is_temporal() and kind not in (pl.Date, pl.Datetime):
+        return False
+    held = series.dt.date() if kind == pl.Datetime else series
+    n_groups, n_rows = held.drop_nulls().n_unique(), len(held)
+    words = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name)
+    if _NAMES.search(words) is not None:
+        return n_groups > 1
+    # With hardly two rows in each, it numbers the rows.
+    return _MANY <= n_groups <= n_rows // 2
+
+
+def _whole(series: pl.Series) -> bool:
+    return bool((series.fill_nan(None).drop_nulls() % 1.0 == 0.0).all())

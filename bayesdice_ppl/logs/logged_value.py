@@ -37,7 +37,7 @@ def logged_value(
     gamma: float,
     *,
     restart: bool = True,
-    groups: Sequence[Int[np.ndarray, " m"]] = (),
+    groups: Sequence[Int[np.ndarray, " n"]] = (),
 ) -> LoggedValue:
     """Estimate the logging policy's normalized value, (1 - gamma) E[sum gamma^t r_t].
 
@@ -50,7 +50,7 @@ def logged_value(
     restart
         Whether a termination is followed by a fresh start, or by reward 0 for ever.
     groups
-        Ways to group the episodes, each with the group of every episode, if these move together.
+        Ways to group the rows, each with the group of every row, if these move together.
 
     Returns
     -------
@@ -66,23 +66,24 @@ def logged_value(
     """
     m = logs.n_episodes
     weight = gamma ** logs.step.astype(np.float64)
-    returns = np.bincount(logs.episode, weight * logs.reward, minlength=m)
     length = np.bincount(logs.episode, minlength=m).astype(np.float64)
     ended = np.bincount(logs.episode, logs.terminated, minlength=m) > 0
     if gamma == 1.0:
-        numerator, denominator, tail = returns, length, 0.0
+        paid, counted, tail = logs.reward, np.ones(logs.n_transitions), 0.0
     else:
-        remaining = gamma**length
-        numerator = (1.0 - gamma) * returns
-        denominator = 1.0 - remaining * (~ended | restart)
-        tail = float(np.mean(remaining * ~ended) / np.mean(denominator))
-    value = numerator.mean() / denominator.mean()
-    residual = (numerator - value * denominator) / denominator.mean()
-    variance = max([_variance(residual / m, group) for group in (np.arange(m), *groups)])
-    return LoggedValue(float(value), float(np.sqrt(variance)), tail)
+        paid, counted = (1.0 - gamma) * weight * logs.reward, (1.0 - gamma) * weight
+        if not restart:
+            # What was absorbed counts from then on, at a reward of 0.
+            counted = counted + gamma * weight * logs.terminated
+        unseen = float(np.mean(gamma**length * ~ended))
+        tail = unseen / (float(counted.sum()) / m)
+    value = float(paid.sum() / counted.sum())
+    error = (paid - value * counted) / counted.sum()
+    variance = max([_variance(error, group) for group in (logs.episode, *groups)])
+    return LoggedValue(value, float(np.sqrt(variance)), tail)
 
 
-def _variance(parts: Float[np.ndarray, " m"], group: Int[np.ndarray, " m"]) -> float:
+def _variance(parts: Float[np.ndarray, " n"], group: Int[np.ndarray, " n"]) -> float:
     """Variance of a sum whose parts are independent between groups; NaN for one group."""
     sums = np.bincount(np.unique(group, return_inverse=True)[1], parts)
     size = len(sums)

@@ -19,7 +19,7 @@ from bayesdice_ppl.errors import LogsError
 from bayesdice_ppl.logs.actions import code_actions
 from bayesdice_ppl.logs.columns import read_flags, read_propensities, read_rewards
 from bayesdice_ppl.logs.episodes import group_episodes
-from bayesdice_ppl.logs.groups import read_groups
+from bayesdice_ppl.logs.groups import codes_of, looked_at, read_groups
 from bayesdice_ppl.logs.labels import MISSING, decode
 from bayesdice_ppl.logs.schema import find_columns
 from bayesdice_ppl.logs.states import code_states
@@ -63,8 +63,8 @@ class Logs:
     unused_columns
         Columns of the table that have no meaning here.
     groups
-        Column -> code of each transition, shape (n,), of columns that may say which rows belong
-        together, such as ``user_id``; -1 where the table holds nothing.
+        Column -> its n values, a polars Series, of columns without another meaning that may say
+        which rows belong together, such as ``user_id``.
     """
 
     episode: Int[np.ndarray, " n"]
@@ -82,7 +82,16 @@ class Logs:
     row: Int[np.ndarray, " n"]
     declared_actions: Shaped[np.ndarray, " k"] | None = None
     unused_columns: tuple[str, ...] = ()
-    groups: Mapping[str, Int[np.ndarray, " n"]] = field(default_factory=dict)
+    groups: Mapping[str, pl.Series] = field(default_factory=dict)
+
+    @property
+    def looked_at(self) -> tuple[str, ...]:
+        """Columns at which a fit looks by itself for rows that move together."""
+        return tuple(name for name, series in self.groups.items() if looked_at(series, name))
+
+    def group_codes(self, column: str) -> Int[np.ndarray, " n"]:
+        """Which group each transition is in by a column of `groups`, shape (n,)."""
+        return codes_of(self.groups[column], column)
 
     @property
     def n_transitions(self) -> int:
@@ -227,7 +236,7 @@ class Logs:
         """Return the transitions as a polars frame with the user's labels, one row per step.
 
         Vectors have a column for each number, ``obs_0``, ..., ``action_0``, ..., ``next_obs_0``,
-        ...; what is not held is null. Columns that may say which rows belong together have codes.
+        ...; what is not held is null. Columns that may say which rows belong together stay.
         """
         states, actions = self.state_labels, self.action_labels
         before, after = ("obs", "next_obs") if self.vector_states else ("state", "next_state")
@@ -243,8 +252,7 @@ class Logs:
         }
         if self.propensity is not None:
             data["propensity"] = self.propensity
-        for name, code in self.groups.items():
-            data[name] = pl.Series(code).replace(MISSING, None)
+        data.update({name: series for name, series in self.groups.items() if name not in data})
         return pl.DataFrame(data)
 
     def __repr__(self) -> str:

@@ -1,5 +1,7 @@
 """The unit of independence: against matrices and textbook formulas, with groups and without."""
 
+import json
+
 import jax
 import numpy as np
 import polars as pl
@@ -8,7 +10,7 @@ from scipy import stats
 
 import bayesdice_ppl as bd
 from bayesdice_ppl.errors import SettingsError
-from bayesdice_ppl.inference.dependence import Grouping, _spread
+from bayesdice_ppl.inference.dependence import _spread
 
 KEY = jax.random.key(0)
 ONE = {"always": bd.TabularPolicy([[1.0]])}
@@ -45,8 +47,9 @@ def test_with_equal_groups_it_is_the_textbook_interval_of_their_means(asked):
     assert sd == pytest.approx(stats.sem(means), rel=5e-3)
     df = belief["constant_data"]["degrees_of_freedom"].to_numpy()[0]
     assert df == pytest.approx(11.0, rel=1e-9)
-    unit = bd.belief.BeliefView(belief).unit if hasattr(bd, "belief") else None
-    assert unit is None or (unit["names"] == ["user_id"] and unit["asked"] is asked)
+    unit = json.loads(belief.attrs["unit"])
+    assert unit["names"] == ["user_id"]
+    assert unit["asked"] is asked
 
 
 def test_variance_and_degrees_of_freedom_are_those_of_the_matrices():
@@ -55,31 +58,27 @@ def test_variance_and_degrees_of_freedom_are_those_of_the_matrices():
     group = np.r_[np.arange(size), rng.integers(size, size=n - size)]
     row, weight = rng.normal(size=n), rng.uniform(0.2, 2.0, size=n)
     row -= row.mean()
-    found = _spread(row, np.zeros(size), weight, Grouping("g", group, np.arange(size)))
-    sums = np.array([row[group == g].sum() for g in range(size)])
-    within = group[:, None] == group
-    scale = (row**2).sum() / (weight**2).sum()
+    found = _spread(row, weight, group)
+    member = np.eye(size)[group]
+    within = member @ member.T
     both = np.outer(weight, weight) * within
     off = both - np.diag(weight**2)
-    excess = (sums**2).sum() - (row**2).sum()
-    correlation = min(max(excess, 0.0) / (scale * off.sum()), 1.0)
-    member = np.eye(size)[group]
-    own = np.diag(member.T @ (scale * (np.diag(weight**2) + correlation * off)) @ member)
-    share = np.array([weight[group == g].sum() for g in range(size)]) / weight.sum()
+    independent, plain = row @ row, row @ within @ row
+    scale = independent / (weight @ weight)
+    correlation = min(max(plain - independent, 0.0) / (scale * off.sum()), 1.0)
+    rows = scale * (np.diag(weight**2) + correlation * off)
+    share = member.T @ weight / weight.sum()
     center = np.eye(size) - np.outer(share, np.ones(size))
-    covariance = center @ np.diag(own) @ center.T
-    correction = own.sum() / np.trace(covariance)
-    assert found.variance == pytest.approx(correction * (sums**2).sum(), rel=1e-10)
-    expected = np.trace(covariance) ** 2 / np.trace(covariance @ covariance)
-    assert found.degrees_of_freedom == pytest.approx(expected, rel=1e-10)
+    covariance = center @ (member.T @ rows @ member) @ center.T
+    alone = np.eye(n) - np.outer(weight / weight.sum(), np.ones(n))
+    kept = np.trace(alone @ np.diag(weight**2) @ alone.T) / (weight @ weight)
+    expected = plain * rows.sum() / np.trace(covariance) - independent / kept
+    assert found.excess == pytest.approx(expected, rel=1e-9)
+    df = np.trace(covariance) ** 2 / np.trace(covariance @ covariance)
+    assert found.degrees_of_freedom == pytest.approx(df, rel=1e-9)
     # The sum over ordered pairs of a group, with random signs.
-    products = sum(
-        (row[i] * row[j]) ** 2
-        for i in range(n)
-        for j in range(n)
-        if i != j and group[i] == group[j]
-    )
-    assert found.standard_error == pytest.approx(np.sqrt(2.0 * products), rel=1e-10)
+    products = np.outer(row, row) ** 2 * (within - np.eye(n))
+    assert found.standard_error == pytest.approx(np.sqrt(2.0 * products.sum()) / independent)
 
 
 def test_two_columns_that_cross_add_their_variances():
@@ -152,8 +151,9 @@ def test_values_still_move_together():
 @pytest.mark.parametrize(
     ("cluster", "message"),
     [
-        ("usr", "found 'usr'. Columns of the log that could be one: gap, user_id"),
-        ("gap", "expected a value in every row, found none in row 3"),
+        ("usr", "found 'usr'. There are: ratio, same, user_id"),
+        ("same", "expected a column with two values or more, found one"),
+        ("ratio", "found numbers that are not whole"),
         (("user_id", "episode"), "two different columns"),
         (("a", "b", "c"), "two different columns"),
         (7, "found 7"),
@@ -161,19 +161,141 @@ def test_values_still_move_together():
 )
 def test_columns_that_cannot_be_the_unit_are_refused(cluster, message):
     frame = frame_of(np.repeat(np.arange(5), 4), 1.0)
-    gap = pl.Series([None if i == 2 else i % 4 for i in range(20)])
+    frame = frame.with_columns(same=pl.lit("a"), ratio=pl.int_range(20) / 3.0)
     with pytest.raises(SettingsError, match=message):
-        belief_of(frame.with_columns(gap=gap), cluster=cluster)
+        belief_of(frame, cluster=cluster)
 
 
 def test_three_groups_abstain():
     belief = belief_of(frame_of(np.repeat(np.arange(3), 50), 3.0), cluster="user_id")
-    reason = next(w for w in belief.attrs["support_warnings"].split("},") if "3 groups" in w)
-    assert "true" in reason
+    (said,) = json.loads(belief.attrs["support_warnings"])
+    assert said["abstain"]
+    assert "few groups of rows that move together (those of one user_id)" in said["reason"]
 
 
-def test_codes_of_groups_survive_a_table():
-    frame = frame_of(np.repeat(np.arange(6), 3), 1.0)
+def test_a_candidate_that_rests_on_one_group_abstains():
+    group = np.repeat(np.arange(40), 10)
+    frame = frame_of(group, 2.0).with_columns(action=pl.Series((group == 0).astype(int)))
+    policies = {"only one": bd.TabularPolicy([[0.0, 1.0]]), "other": bd.TabularPolicy([[1.0, 0.0]])}
+    belief = belief_of(frame, policies, cluster="user_id")
+    said = {w["policy"]: w["abstain"] for w in json.loads(belief.attrs["support_warnings"])}
+    assert said == {"only one": True}
+
+
+def test_statistics_have_the_unit_too():
+    frame = frame_of(np.repeat(np.arange(60), 10), 1.5)
+    belief = belief_of(frame, statistic=["mean", "cvar(0.3)", "quantile(0.5)"], draws=400)
+    plain = belief_of(
+        frame, statistic=["mean", "cvar(0.3)", "quantile(0.5)"], draws=400, cluster="transition"
+    )
+    assert not json.loads(belief.attrs["unit"])["asked"]
+    for name in ("mean", "cvar(0.3)", "quantile(0.5)"):
+        wide, narrow = (each[f"posterior/{name}"].std().item() for each in (belief, plain))
+        assert wide > 1.7 * narrow
+
+
+def test_the_problem_of_a_unit_can_be_traced():
+    frame = frame_of(np.repeat(np.arange(30), 10), 1.5)
+    prepared = bd.prepare(bd.Logs.from_dataframe(frame), ONE, gamma=0.0, inference="exact")
+    assert prepared.problem.unit.groupings
+    form = prepared.inputs.settings.form
+    engine = prepared.inputs.settings.inference
+    found = engine.solve(prepared.problem, KEY, form, 10)
+    assert np.isfinite(found.value_sd).all()
+    assert float(jax.jit(lambda problem: problem.cells.count.sum())(prepared.problem)) == 300.0
+
+
+@pytest.mark.parametrize("cluster", ["day", None])
+def test_groups_that_cross_episodes_of_vectors(cluster):
+    class Half:
+        def probs(self, obs):
+            return np.full((len(obs), 2), 0.5)
+
+    rng = np.random.default_rng(6)
+    episode, day = np.repeat(np.arange(60), 20), np.tile(np.arange(20), 60)
+    shared = rng.normal(size=20)
+    reward = shared[day] + 0.3 * rng.normal(size=1_200)
+    frame = pl.DataFrame(
+        {
+            "episode_id": episode,
+            "obs_0": rng.normal(size=1_200),
+            "action": rng.integers(2, size=1_200),
+            "reward": reward,
+            "propensity": 0.5,
+            "day_id": day,
+        }
+    )
+    options = {} if cluster is None else {"cluster": "day_id"}
+    logs = bd.Logs.from_dataframe(frame, actions=[0, 1])
+    settings = {"gamma": 0.5, "rng_key": KEY, "draws": 50, **options}
+    belief = bd.fit(logs, {"same": Half()}, **settings)
+    _, sd = figures(belief)
+    assert json.loads(belief.attrs["unit"])["names"] == ["day_id"]
+    # The mean over days, of which discounting makes the first count most, which nobody groups.
+    assert sd > 0.1
+    earned = belief.attrs["logged_value_standard_error"]
+    assert earned > 0.1
+
+
+def test_columns_that_are_looked_at():
+    n = 60
+    frame = pl.DataFrame(
+        {
+            "state": 0,
+            "action": 0,
+            "reward": np.arange(n) % 7 * 1.0,
+            "userId": np.arange(n) // 6,
+            "site": ["a", "b", "c"] * 20,
+            "weekday": np.arange(n) % 7,
+            "device": np.arange(n) % 2,
+            "is_member": [True, False] * 30,
+            "color": np.arange(n) % 5,
+            "batch": np.arange(n) % 25,
+            "patient": [None if i == 3 else i // 4 for i in range(n)],
+            "store_id": np.where(np.arange(n) == 5, np.nan, np.arange(n) // 3),
+        }
+    )
     logs = bd.Logs.from_dataframe(frame)
+    assert logs.looked_at == ("userId", "site", "batch", "patient", "store_id")
+    codes = logs.group_codes("patient")
+    # A row without a value is a group of its own.
+    assert np.sum(codes == codes[3]) == 1
+    assert len(np.unique(codes)) == 16
+
+
+def test_columns_survive_a_table():
+    frame = frame_of(np.repeat(np.arange(6), 3), 1.0)
+    spare = frame.rename({"state": "s"}).with_columns(state=pl.lit(7))
+    logs = bd.Logs.from_dataframe(spare, columns={"state": "s"})
     again = bd.Logs.from_dataframe(logs.to_dataframe())
-    np.testing.assert_array_equal(again.groups["user_id"], logs.groups["user_id"])
+    np.testing.assert_array_equal(again.group_codes("user_id"), logs.group_codes("user_id"))
+    np.testing.assert_array_equal(again.state_labels, logs.state_labels)
+
+
+def follow_each_other(n, keep, seed):
+    rng = np.random.default_rng(seed)
+    noise = np.empty(n)
+    noise[0] = rng.normal()
+    for t in range(1, n):
+        noise[t] = keep * noise[t - 1] + np.sqrt(1.0 - keep**2) * rng.normal()
+    return noise
+
+
+def test_rows_without_episodes_that_follow_each_other():
+    noise = follow_each_other(4_000, 0.8, 7)
+    state = np.repeat(np.arange(4), 1_000)
+    frame = pl.DataFrame({"state": state, "action": 0, "reward": noise + 3.0 * state})
+    table = bd.TabularPolicy(np.ones((4, 1)))
+    belief = belief_of(frame, {"always": table})
+    # Sorting by state is no dependence: the states' values spread as independent ones do.
+    expected = np.sqrt((1.0 + 0.8) / (1.0 - 0.8) / 4_000 + np.var(3.0 * np.arange(4)) / 4_000)
+    _, sd = figures(belief)
+    assert 0.8 * expected < sd < 1.3 * expected
+
+
+def test_a_log_too_short_for_its_memory_abstains():
+    noise = follow_each_other(800, 0.99, 8)
+    frame = pl.DataFrame({"episode_id": 0, "state": 0, "action": 0, "reward": noise})
+    belief = belief_of(frame, gamma=1.0)
+    said = json.loads(belief.attrs["support_warnings"])
+    assert any(w["abstain"] and "longer than it tells" in w["reason"] for w in said)
