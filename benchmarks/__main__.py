@@ -29,8 +29,18 @@ TABLES = (
     "selection",
     "alignment",
     "cloning",
+    "dependence",
 )
-COVERAGE = ("calibration", "skewness", "garnet", "taxi", "statistics", "alignment", "cloning")
+COVERAGE = (
+    "calibration",
+    "skewness",
+    "garnet",
+    "taxi",
+    "statistics",
+    "alignment",
+    "cloning",
+    "dependence",
+)
 """Tables of trials, whose number can be chosen."""
 
 OTHERS = {"reacher": "reacher_values", "vectors": "vectors.command"}

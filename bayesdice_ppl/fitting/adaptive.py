@@ -15,6 +15,8 @@ from jaxtyping import Float, Int
 
 _BLOCKS, _FIRST = 25, 4
 """Stretches of the log over which evidence is averaged, and visits of a state before any counts."""
+_FEWEST = 100
+"""Rows below which nothing can be seen."""
 _CLEAR, _LIKELY, _CHANGED = 2.0, 1.5, 1e-4
 """Standard errors that show it alone, and beside shares of actions that change along the log with
 this probability at most."""
@@ -104,7 +106,7 @@ def follow(
 
 def _t_statistic(score: Float[np.ndarray, " n"], block: Int[np.ndarray, " n"]) -> float:
     """Mean of the blocks' sums, each over the root of its size, over its standard error."""
-    if len(score) == 0:
+    if len(score) < _FEWEST:
         return 0.0
     count = np.bincount(block)
     sums = np.bincount(block, score)[count > 0] / np.sqrt(count[count > 0])

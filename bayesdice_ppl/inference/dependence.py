@@ -33,7 +33,7 @@ _POWER = 0.84
 _ONE_GROUP, _TINY = 1e-9, 1e-14
 _RISING = 1.15
 """How many times as wide errors are with stretches of twice the length, if the log is too short."""
-_CLEARLY = 1.5
+_CLEARLY = 2.0
 """How many times as much stretches of rows must add to take the place of a column."""
 _BESIDE = 1.1
 """A second column is counted too if it makes the variance this many times as large."""

@@ -48,6 +48,8 @@ def read_groups(
     for name in columns:
         series = frame[name]
         kind = series.dtype
+        if series.null_count() == len(series):
+            continue
         if kind.is_numeric() or kind.is_temporal() or kind in (pl.String, pl.Categorical, pl.Enum):
             found[name] = series if sorted_already else series.gather(order)
     return found

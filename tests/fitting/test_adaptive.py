@@ -34,11 +34,12 @@ def fixed(seed, n=600, n_actions=8, n_states=5):
 
 
 def test_scores_are_those_of_a_loop():
-    state, action, reward = fixed(0, n=60, n_actions=3, n_states=2)
-    score = np.zeros(60)
-    for t in range(60):
+    n = 150
+    state, action, reward = fixed(0, n=n, n_actions=3, n_states=2)
+    score = np.zeros(n)
+    for t in range(n):
         here = state == state[t]
-        past = here & (np.arange(60) < t)
+        past = here & (np.arange(n) < t)
         mean = reward[past].mean() if past.any() else 0.0
         share = np.array([(action[here] == a).mean() for a in range(3)])
         advantage = np.array(
@@ -48,13 +49,12 @@ def test_scores_are_those_of_a_loop():
             ]
         )
         score[t] = advantage[action[t]] - share @ advantage
-    block = np.arange(60) * 25 // 60
+    block = np.arange(n) * 25 // n
     sums = np.array([score[block == b].sum() / np.sqrt((block == b).sum()) for b in range(25)])
     expected = sums.mean() / stats.sem(sums)
     # The other statistic may be larger.
     assert follow(state, action, reward).score >= expected - 1e-9
-    alone = follow(np.arange(60) // 8 * 0 + state, action, reward)
-    assert alone.score == pytest.approx(follow(state, action, reward).score)
+    assert follow(state[:90], action[:90], reward[:90]).score == 0.0
 
 
 def test_changed_shares_have_the_p_value_of_ranks():

@@ -71,7 +71,7 @@ def test_the_loss_is_the_u_statistic_of_held_out_residuals(plain):
 
 
 def test_a_part_of_the_log_is_fitted_as_a_log_of_its_own(plain):
-    logs, policies = plain.log(3, rewards="continuous"), plain.policies(5, 2)
+    logs, policies = plain.log(8, rewards="continuous"), plain.policies(5, 2)
     found, settings = gathered(logs, policies)
     kept = np.arange(logs.n_episodes) % 3 > 0
     with jax.enable_x64(True):
