@@ -13,7 +13,7 @@ demo: venv
 	$(BIN)/bayesdice demo -o demo-output --overwrite
 
 test: venv lint types
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow"
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not slow"
 
 test-slow: venv
 	$(BIN)/python -m pytest -m slow

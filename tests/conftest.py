@@ -27,6 +27,28 @@ def pytest_configure(config):
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
 
 
+LONGEST = (
+    "test_readme",
+    "test_seam",
+    "test_neural",
+    "test_bdqn",
+    "test_methods",
+    "test_program",
+    "test_defaults",
+    "test_nuts",
+    "test_svi",
+    "test_select",
+    "test_information",
+)
+"""Files that take longest, which two processes had better start with."""
+
+
+def pytest_collection_modifyitems(items):
+    """The longest files first, so that no process waits for one of them in the end."""
+    place = {name: i for i, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: place.get(item.path.stem, len(LONGEST)))
+
+
 MOST_MAPS = 20_000
 """Memory maps of one process past which compiled functions are forgotten; Linux allows 65,530."""
 
