@@ -1,9 +1,8 @@
 """Whether the policy that wrote a log followed its own rewards, as a bandit algorithm does.
 
 An arm that disappoints early is tried less, and its mean stays where it disappointed. So the means
-of arms from adaptive logs are biased downwards (Nie et al., 2018), by about half of their standard
-error for Thompson sampling. A log shows it: actions whose earlier rewards were better are taken
-more often.
+of arms from adaptive logs are biased downwards (Nie et al., 2018). A log shows it: actions whose
+earlier rewards were better are taken more often.
 """
 
 from __future__ import annotations

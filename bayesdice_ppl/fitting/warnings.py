@@ -34,7 +34,7 @@ OUTSIDE = (0.05, 0.1)
 """Share of a candidate's simulated time outside the log: warns past, abstains past."""
 UNJUDGED = 0.3
 """The same share of the logging policy itself, past which the simulation says too little."""
-ADAPTIVE_BIAS = 1.5
+ADAPTIVE_BIAS = 2.0
 """Possible bias by an adaptive policy, in standard errors of the value, past which it abstains."""
 TAIL_MIN = 5.0
 """Effective transitions that a tail needs."""
