@@ -27,7 +27,8 @@ NOTES = (
     "the candidates that are not abstained from; `mace`: mean over 50, 80, 90 and 95 % of "
     "|coverage - nominal|, of the same. `plain_90`: the first with rows as independent, "
     "`cluster='transition'`, abstentions aside. `width`: mean sd over the sd of errors. `unit`: "
-    "share of logs in which groups count. `warned`, `abstained`: shares of candidates.",
+    "share of logs in which groups count (wider for an adaptive policy is another thing, which "
+    "`plain_90` has too). `warned`, `abstained`: shares of candidates.",
     "Log i of a world is drawn by `default_rng([number of the world, i])`.",
 )
 

@@ -125,7 +125,7 @@ def unit_lines(view: BeliefView) -> list[str]:
             f"Unit of independence: {groups}, {found}: errors are up to {inflation:.2g} times as "
             "wide as if rows were independent."
         ]
-    looked = [test for test in unit["tested"] if not test["name"].startswith("stretch")]
+    looked = [test for test in unit["tested"] if not test["by_order"]]
     return [
         f"No sign that rows of one {test['name']} move together ({test['size']:,} groups; errors "
         f"{test['shows']:.2g} times as wide would show)."

@@ -19,8 +19,9 @@ _FEWEST = 100
 _CLEAR, _LIKELY, _CHANGED = 2.0, 1.5, 1e-4
 """Standard errors that show it alone, and beside shares of actions that change along the log with
 this probability at most."""
-_MOST_ROWS, _MOST_NUMBERS = 200_000, 50_000_000
-"""Rows that are looked at, the first of the log; numbers that one state's rows may take."""
+_MOST_ROWS, _MOST_NUMBERS = 200_000, 10_000_000
+"""Rows that are looked at, the first of the log; numbers that one state's rows may take, of which
+the first are looked at. A policy follows its rewards most while it knows little."""
 
 
 class Following(NamedTuple):
@@ -74,9 +75,10 @@ def follow(
     order = np.argsort(state, kind="stable")
     for rows in np.split(order, np.flatnonzero(np.diff(state[order])) + 1):
         actions, code = np.unique(action[rows], return_inverse=True)
-        size, t = len(rows), np.arange(len(rows))
-        if len(actions) < 2 or size * len(actions) > _MOST_NUMBERS:
+        if len(actions) < 2:
             continue
+        size = min(len(rows), _MOST_NUMBERS // len(actions))
+        rows, code, t = rows[:size], code[:size], np.arange(size)
         done = np.zeros((size, len(actions)))
         done[t, code] = 1.0
         paid = done * reward[rows, None]
@@ -92,8 +94,8 @@ def follow(
             scaled.append((score[rows] / sd)[_FIRST:])
             along.append(np.log(t[_FIRST:] / _FIRST) / np.log(size / _FIRST))
         # Mean times of each action's visits, if all orders were alike.
-        count = np.bincount(code)
-        middle = np.bincount(code, t - (size - 1) / 2.0) / count
+        count = np.maximum(np.bincount(code, minlength=len(actions)), 1)
+        middle = np.bincount(code, t - (size - 1) / 2.0, len(actions)) / count
         statistic += float(count @ middle**2) * 12.0 / (size * (size + 1.0))
         freedom += len(actions) - 1
     equal = _t_statistic(score, np.arange(n) * _BLOCKS // n)

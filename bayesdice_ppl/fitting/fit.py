@@ -116,8 +116,9 @@ def fit(
         The independent unit: ``"transition"``, ``"episode"``, a column of the log such as
         ``"user_id"``, or two columns that cross, ``("user_id", "day")``. By default transitions for
         one-hot features, and episodes for others, which cannot express every action value; and
-        beyond them what the log shows: if rows of one episode, or of one value of a column whose
-        name says so (``user_id``, ``site``, ``day``, ...), move together, these are the unit.
+        beyond them what the log shows: if rows of one episode, of one value of a column (named as a
+        unit, such as ``user_id`` or ``site``, or of 20 values and more), or rows that follow each
+        other where there are few episodes, move together, these are the unit.
         ``belief.attrs["unit"]`` says which, and ``constant_data/error_inflation`` how much wider
         errors are.
     joint

@@ -1,7 +1,8 @@
 """How the rows of a log may be grouped: by the columns that were asked for, or by what it holds.
 
-Unless the user names the unit of independence, the log is looked at: its episodes, every column
-whose name says that rows belong together, and stretches of rows where there are few episodes.
+Unless the user names the unit of independence, the log is looked at: its episodes, columns whose
+name says that rows belong together or that have many groups, and stretches of rows where there are
+few episodes or none.
 """
 
 from __future__ import annotations
@@ -58,10 +59,10 @@ def dependence_of(
     looks = settings.cluster not in CLUSTERS
     if not (looks or adaptive):
         return None
-    by_episode = settings.by_episode
+    by_episode, looked_at = settings.by_episode, logs.looked_at
     groupings = [_by_column(logs, rows, name) for name in asked]
     if looks and not asked:
-        groupings = [_by_column(logs, rows, name) for name in logs.looked_at]
+        groupings = [_by_column(logs, rows, name) for name in looked_at]
         if not by_episode:
             groupings += _by_episode(logs, rows)
         groupings = _distinct(groupings)
@@ -77,7 +78,7 @@ def dependence_of(
         asked=bool(asked),
         by_episode=by_episode,
         adaptive=adaptive,
-        ignored=tuple(name for name in logs.groups if name not in logs.looked_at),
+        ignored=tuple(name for name in logs.groups if name not in (*looked_at, *asked)),
     )
 
 

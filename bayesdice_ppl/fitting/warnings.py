@@ -120,9 +120,9 @@ def short_log(names: tuple[str, ...], unit: Unit | None) -> list[SupportWarning]
     if unit is None or not unit.cut:
         return []
     reason = (
-        f"has errors that still grow with {unit.groupings[0].name}, the longest that the log can "
-        "be divided into: rows move together over longer than it tells. Log for longer, or give "
-        "cluster= a column of what they share."
+        "has errors that still grow at the longest stretches that the log can be divided into "
+        f"({unit.groupings[0].name}). Rows move together over longer than it tells. Log for longer, "
+        "or name the column that they share in cluster=."
     )
     return [SupportWarning(name, reason, True) for name in names]
 

@@ -148,6 +148,8 @@ class Tested(NamedTuple):
         Whether that is too much for chance.
     shows
         How many times as wide errors must be for 80 of 100 logs to show it.
+    by_order
+        Whether groups are stretches of rows, and no column's.
     """
 
     name: str
@@ -156,6 +158,7 @@ class Tested(NamedTuple):
     score: float
     counts: bool
     shows: float
+    by_order: bool
 
 
 @jax.tree_util.register_static
@@ -467,6 +470,7 @@ def _tested(
         float(scores.mean()),
         bool(scores.mean() > mean or scores.max() > one),
         float(np.sqrt(1.0 + (mean + _POWER) * error)),
+        grouping.by_order,
     )
 
 
