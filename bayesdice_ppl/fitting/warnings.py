@@ -121,8 +121,8 @@ def short_log(names: tuple[str, ...], unit: Unit | None) -> list[SupportWarning]
         return []
     reason = (
         "has errors that still grow at the longest stretches that the log can be divided into "
-        f"({unit.groupings[0].name}). Rows move together over longer than it tells. Log for longer, "
-        "or name the column that they share in cluster=."
+        f"({unit.groupings[0].name}). Rows move together over longer than it tells. Log for "
+        "longer, or name the column that they share in cluster=."
     )
     return [SupportWarning(name, reason, True) for name in names]
 
