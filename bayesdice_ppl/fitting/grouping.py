@@ -135,7 +135,9 @@ def _by_time(logs: Logs, rows: UsableRows) -> list[Grouping]:
     found: list[Grouping] = []
     while n // length >= FEWEST_STRETCHES:
         stretch = (np.arange(n) - starts[episode]) // length
-        code = np.unique(episode * (n + 1) + stretch, return_inverse=True)[1]
+        # Rows are in the order of episodes: a new group where either changes.
+        changes = (np.diff(stretch) != 0) | (np.diff(episode) != 0)
+        code = np.r_[0, np.cumsum(changes)]
         first = code.max() + 1 + np.arange(m) if alone else code[np.minimum(starts, n - 1)]
         found.append(Grouping(f"stretch of {length} rows", code, first, by_order=True))
         length *= 2

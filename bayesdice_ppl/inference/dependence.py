@@ -65,6 +65,11 @@ class Grouping(NamedTuple):
         return int(max(self.of_row.max(), self.of_episode.max())) + 1
 
     @property
+    def of_rows(self) -> int:
+        """Number of groups that have rows."""
+        return int(np.count_nonzero(np.bincount(self.of_row)))
+
+    @property
     def pairs(self) -> int:
         """Pairs of rows that share a group."""
         count = np.bincount(self.of_row)
@@ -217,7 +222,7 @@ class Unit:
         """The unit in values that JSON can hold."""
         return {
             "names": [grouping.name for grouping in self.groupings],
-            "groups": [len(np.unique(grouping.of_row)) for grouping in self.groupings],
+            "groups": [grouping.of_rows for grouping in self.groupings],
             "asked": self.asked,
             "adaptive": self.adaptive,
             "tested": [test._asdict() for test in self.tested],
@@ -465,7 +470,7 @@ def _tested(
     error = np.mean([spread.standard_error for spread in spreads])
     return Tested(
         grouping.name,
-        len(np.unique(grouping.of_row)),
+        grouping.of_rows,
         float(np.sqrt(1.0 + (excess / safe).max())),
         float(scores.mean()),
         bool(scores.mean() > mean or scores.max() > one),
