@@ -253,6 +253,13 @@ class BeliefView:
     capped_share = Variable(_DATA, _P, "", "Share of the action ratio's weight above its cap.")
     error_inflation = Variable(_DATA, _P, "", "Width over that if rows were independent.")
     outside_share = Variable(_DATA, _P, "", "Share of simulated time outside the log.")
+    unseen_mass = Variable(
+        _DATA, ("policy", "unseen_pair"), "", "Share of steps at each pair that was never logged."
+    )
+    unseen_base = Variable(_DATA, _P, _STEP, "What these steps count in a value without them.")
+    unseen_shift = Variable(_DATA, _P, _STEP, "What pairs never logged add to the value's mean.")
+    unseen_share = Variable(_DATA, _P, "", "Their share of the value's variance.")
+    unseen_spread = Variable(_DATA, _P, _STEP, "Sd of one such pair's worth.")
     action_standard_error = Variable(_DATA, _P, _STEP, "Error from drawing actions; 0 if exact.")
     elbo = Variable("fit_data", ("policy", "step"), "nats", "ELBO at each step of SVI.")
 

@@ -15,7 +15,7 @@ from jaxtyping import PRNGKeyArray
 from bayesdice_ppl.features import FeatureChoice
 from bayesdice_ppl.fitting.choose_features import Alternative, alternatives, choose_features
 from bayesdice_ppl.fitting.defaults import with_defaults
-from bayesdice_ppl.fitting.layout import lay_out
+from bayesdice_ppl.fitting.layout import Fitted, lay_out
 from bayesdice_ppl.fitting.offset import offset_of, with_offset, without_offset
 from bayesdice_ppl.fitting.prepare import check_logged_policy, prepare_fit
 from bayesdice_ppl.fitting.settings import (
@@ -32,6 +32,7 @@ from bayesdice_ppl.fitting.statistics import (
     invert_quantiles,
     warnings_of_others,
 )
+from bayesdice_ppl.fitting.unseen import unseen_of
 from bayesdice_ppl.inference import draw, search_price, solve
 from bayesdice_ppl.keys import check_key, split_key
 from bayesdice_ppl.logs import Logs
@@ -134,8 +135,9 @@ def fit(
     preset
         ``"paper"``: squared penalty, no value constraint, independent candidates.
     prior
-        Prior standard deviations: ``bd.Prior(ratio_sd=10, value_sd=10)``. From a list, one is
-        chosen as for ``features``.
+        Prior standard deviations: ``bd.Prior(ratio_sd=10, value_sd=10)``; and what pairs that were
+        never logged are worth: ``bd.Prior(unseen="pooled")``. From a list, one is chosen as for
+        ``features``.
     constraint
         The chance constraint: ``bd.Constraint(penalty=..., surrogate=..., lam=..., ...)``.
     numerics
@@ -221,15 +223,19 @@ def _fit(
     if form.constraint.searched:
         problem = search_price(problem, candidates, names, keys, form, engine, settings.drawing)
     solution = solve(problem, keys[0], form, engine, settings.draws)
-    drawn = draw(problem, solution, candidates, keys[1], form, settings.drawing)
+    unseen = unseen_of(inputs, problem, candidates)
+    drawn = draw(problem, solution, candidates, keys[1], form, settings.drawing, unseen)
     others: dict[str, np.ndarray] = {}
     more: list[SupportWarning] = []
     if not settings.plain:
-        drawn = invert_quantiles(inputs, entries._replace(problem=problem), solution, drawn)
+        entries = entries._replace(problem=problem)
+        drawn = invert_quantiles(inputs, entries, solution, drawn, unseen)
         others = by_statistic(inputs, drawn)
         more = warnings_of_others(inputs, problem, solution)
         problem, solution, drawn = first_statistic(inputs, problem, solution, drawn)
-    return lay_out(prepared, (problem, solution, drawn), (others, more), rng_key, table)
+    own = None if unseen is None else unseen.first(len(inputs.names))
+    fitted = Fitted(problem, solution, drawn, own)
+    return lay_out(prepared, fitted, (others, more), rng_key, table)
 
 
 def fit_flat(

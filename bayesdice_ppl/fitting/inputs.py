@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float, Int, Shaped
 from bayesdice_ppl.features import FeatureMap, SampledActions
 from bayesdice_ppl.fitting.action_ratio import ActionRatios
 from bayesdice_ppl.fitting.settings import FitSettings
-from bayesdice_ppl.inference import Problem
+from bayesdice_ppl.inference import Problem, UnseenPairs
 from bayesdice_ppl.logs import Logs, UsableRows
 from bayesdice_ppl.moments import Candidates, Cells, LoggedPairs
 
@@ -62,6 +62,8 @@ class Inputs(NamedTuple):
         How actions were sampled, where any were; else None.
     action_ratios
         The candidates' action ratios, where the logging policy is known; else None.
+    unseen
+        With one-hot features the pairs that candidates take and the log does not have; else None.
     """
 
     logs: Logs
@@ -77,6 +79,7 @@ class Inputs(NamedTuple):
     settings: FitSettings
     sampling: Sampling | None = None
     action_ratios: ActionRatios | None = None
+    unseen: UnseenPairs | None = None
 
     @property
     def reward(self) -> Float[np.ndarray, " n"]:

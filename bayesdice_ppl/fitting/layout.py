@@ -6,7 +6,7 @@ Logs and engine are both known here, so that the belief carries every warning ab
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -25,6 +25,7 @@ from bayesdice_ppl.fitting.support import (
     measure_support,
     support_warnings,
 )
+from bayesdice_ppl.fitting.unseen import rests_on_unseen
 from bayesdice_ppl.fitting.warnings import (
     adaptive_log,
     capped_weight,
@@ -45,7 +46,7 @@ from bayesdice_ppl.fitting.warnings import (
     unmixed,
     wrong_weights,
 )
-from bayesdice_ppl.inference import Draws, Problem, Solution
+from bayesdice_ppl.inference import Draws, Problem, Solution, Unseen
 from bayesdice_ppl.inference.achieved import closed_form_bounds
 from bayesdice_ppl.logs import Logs
 from bayesdice_ppl.models import Ratio
@@ -57,9 +58,26 @@ if TYPE_CHECKING:
     from bayesdice_ppl.statistics import Statistic
 
 
+class Fitted(NamedTuple):
+    """What was fitted of the belief's value.
+
+    Attributes
+    ----------
+    problem, solution, drawn
+        Problem, solution and draws.
+    unseen
+        What pairs that were never logged add; None where they add nothing.
+    """
+
+    problem: Problem
+    solution: Solution
+    drawn: Draws
+    unseen: Unseen | None = None
+
+
 def lay_out(
     prepared: Prepared,
-    fitted: tuple[Problem, Solution, Draws],
+    fitted: Fitted,
     beside: tuple[Mapping[str, np.ndarray], Sequence[SupportWarning]],
     rng_key: PRNGKeyArray,
     table: Sequence[Alternative] = (),
@@ -71,7 +89,7 @@ def lay_out(
     prepared
         The problem of the plain mean, and the input that led to it.
     fitted
-        Problem, solution and draws of the belief's value.
+        The belief's value.
     beside
         Draws of each of several statistics by name, and the engine's warnings about them.
     rng_key
@@ -87,13 +105,20 @@ def lay_out(
     others, more = beside
     inputs = prepared.inputs
     settings, logs, names, used = inputs.settings, inputs.logs, inputs.names, inputs.reward
-    problem, solution, drawn = fitted
+    problem, solution, drawn, unseen = fitted
     support = measure_support(prepared)
     df = np.asarray(problem.pilots.degrees_of_freedom)
     known = inputs.action_ratios
     outside = outside_log(inputs, rng_key)
     warnings = [
-        *support_warnings(names, support, extrapolates=_extrapolates(inputs)),
+        *support_warnings(
+            names,
+            support,
+            extrapolates=_extrapolates(inputs),
+            latent=unseen is not None,
+            horizon=settings.gamma < 1.0,
+        ),
+        *rests_on_unseen(names, unseen),
         *constant_reward(inputs),
         *much_left_out(inputs),
         *many_features(inputs),
@@ -110,6 +135,8 @@ def lay_out(
         *more,
     ]
     mean, sd = solution.value_mean, solution.value_sd
+    if unseen is not None:
+        mean, sd, df = mean + unseen.shift, unseen.sd(sd), unseen.degrees_of_freedom
     statistic = settings.statistic[0]
     if settings.value_implied or statistic.inverted:
         mean, sd = drawn.value.mean(axis=0), drawn.value.std(axis=0, ddof=1)
@@ -121,7 +148,7 @@ def lay_out(
         )
     if statistic.plain:
         warnings += odd_spread(names, sd, used, settings.gamma)
-        if settings.tabular:
+        if settings.tabular and unseen is None:
             warnings += moved_shift(names, support.moved_mass, sd, used)
     probability, bound = _achieved(problem, solution, drawn, settings)
     warnings += unmet_constraint(names, probability, settings)
@@ -134,7 +161,7 @@ def lay_out(
         drawn.value.reshape(n_chains, -1, len(names)),
         names,
         statistics=others,
-        own=_own_variables(prepared, drawn),
+        own=_own_variables(prepared, drawn, unseen),
         loss=drawn.loss,
         elbo=solution.elbo if solution.elbo.size else None,
         reward=used,
@@ -160,6 +187,11 @@ def lay_out(
         unit=None if problem.unit is None else problem.unit.summary,
         clone=None if known is None else known.report,
         action_standard_error=None if settings.tabular else action_sampling_error(prepared),
+        unseen_mass=None if unseen is None else unseen.mass,
+        unseen_base=None if unseen is None else unseen.base,
+        unseen_shift=None if unseen is None else unseen.shift,
+        unseen_share=None if unseen is None else unseen.share,
+        unseen_spread=None if unseen is None else unseen.spread,
         **sampling_diagnostics(solution),
         **support._asdict(),
         **origin(
@@ -241,7 +273,7 @@ def _extrapolates(inputs: Inputs) -> bool:
     return not inputs.settings.tabular and not inputs.logs.vector_states
 
 
-def _own_variables(prepared: Prepared, drawn: Draws) -> OwnVariables:
+def _own_variables(prepared: Prepared, drawn: Draws, unseen: Unseen | None) -> OwnVariables:
     """What the model records of the ratio, and the pairs or features that it belongs to."""
     inputs = prepared.inputs
     pairs, logs, tabular = inputs.pairs, inputs.logs, inputs.settings.tabular
@@ -250,6 +282,11 @@ def _own_variables(prepared: Prepared, drawn: Draws) -> OwnVariables:
     if tabular and inputs.actions is not None:
         state = logs.state_labels[pairs.state].astype(str)
         action = inputs.actions[pairs.action].astype(str)
+        coords = {"pair": [f"{s}, {a}" for s, a in zip(state, action, strict=True)]}
+        if unseen is not None and inputs.unseen is not None:
+            states = logs.state_labels[inputs.unseen.state].astype(str)
+            actions = inputs.actions[inputs.unseen.action].astype(str)
+            coords["unseen_pair"] = [f"{s}, {a}" for s, a in zip(states, actions, strict=True)]
         return OwnVariables(
             draws=draws,
             constants={
@@ -257,7 +294,7 @@ def _own_variables(prepared: Prepared, drawn: Draws) -> OwnVariables:
                 "pair_action": (action, ("pair",)),
                 "pair_count": (np.bincount(pairs.of_row), ("pair",)),
             },
-            coords={"pair": [f"{s}, {a}" for s, a in zip(state, action, strict=True)]},
+            coords=coords,
         )
     ratio = np.asarray(prepared.problem.pilots.ratio)[:, inputs.cell_of_row]
     return OwnVariables(draws=draws, constants={"pilot_ratio": (ratio, ("policy", "transition"))})

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from jaxtyping import PRNGKeyArray
+from jaxtyping import Float, PRNGKeyArray
 
 from bayesdice_ppl.arrays import each
 from bayesdice_ppl.errors import LogsError, SettingsError
@@ -19,10 +19,12 @@ from bayesdice_ppl.fitting.featured import featured_inputs
 from bayesdice_ppl.fitting.grouping import dependence_of
 from bayesdice_ppl.fitting.inputs import Inputs, Prepared
 from bayesdice_ppl.fitting.settings import FitSettings, is_setting, refuse_moved, with_preset
+from bayesdice_ppl.inference import UnseenPairs
 from bayesdice_ppl.inference import prepare as prepare_problem
 from bayesdice_ppl.logs import Logs, UsableRows, usable_rows
 from bayesdice_ppl.moments import (
     Candidates,
+    LoggedPairs,
     count_cells,
     logged_pairs,
     pad_cells,
@@ -174,7 +176,16 @@ def _tabular_inputs(
         candidates=candidates,
         dead_state=np.stack([r.dead_state for r in reached]),
         settings=settings,
+        unseen=_unseen_pairs(aligned.probabilities, pairs),
     )
+
+
+def _unseen_pairs(probabilities: Float[np.ndarray, "N S A"], pairs: LoggedPairs) -> UnseenPairs:
+    """The pairs that some candidate takes and the log does not have."""
+    taken = np.any(probabilities > 0.0, axis=0)
+    taken[pairs.state, pairs.action] = False
+    state, action = np.nonzero(taken)
+    return UnseenPairs(state, action, probabilities[:, state, action])
 
 
 def prepare(

@@ -332,6 +332,7 @@ class FitSettings:
             "normalization": None if normalization is None else asdict(normalization),
             "prior_sd": self.prior.ratio_sd,
             "value_prior_sd": self.prior.value_sd,
+            "unseen": self.prior.unseen,
             "draws": self.draws,
             "svi": (engine if isinstance(engine, Svi) else Svi())._asdict(),
             "nuts": (engine if isinstance(engine, Nuts) else Nuts())._asdict(),
@@ -341,7 +342,10 @@ class FitSettings:
 
 
 _GROUPS: dict[str, tuple[type[Any], dict[str, str]]] = {
-    "prior": (Prior, {"prior_sd": "ratio_sd", "value_prior_sd": "value_sd"}),
+    "prior": (
+        Prior,
+        {"prior_sd": "ratio_sd", "value_prior_sd": "value_sd", "unseen": "unseen"},
+    ),
     "constraint": (Constraint, {each.name: each.name for each in fields(Constraint)}),
     "numerics": (Numerics, {each.name: each.name for each in fields(Numerics)}),
 }
@@ -403,8 +407,8 @@ def flat_settings(*, gamma: float, preset: str | None = None, **given: Any) -> F
     preset
         ``"paper"`` for the paper's own form, or None.
     **given
-        Fields of `FitSettings`, of `Constraint` and of `Numerics`; ``prior_sd`` and
-        ``value_prior_sd``; ``link`` of the linear model.
+        Fields of `FitSettings`, of `Constraint` and of `Numerics`; ``prior_sd``,
+        ``value_prior_sd`` and ``unseen`` of `Prior`; ``link`` of the linear model.
 
     Raises
     ------

@@ -16,7 +16,7 @@ from jaxtyping import Float
 from bayesdice_ppl.belief import SupportWarning
 from bayesdice_ppl.fitting.inputs import Inputs, Prepared
 from bayesdice_ppl.fitting.warnings import thin_spread, unconverged, unmixed
-from bayesdice_ppl.inference import Draws, Problem, Solution
+from bayesdice_ppl.inference import Draws, Problem, Solution, Unseen
 from bayesdice_ppl.inference import prepare as prepare_problem
 from bayesdice_ppl.inference.marginals import value_marginals
 from bayesdice_ppl.moments import Candidates, transformed_rewards
@@ -95,14 +95,20 @@ def count_statistics(prepared: Prepared) -> Entries:
     return Entries(problem, candidates, names, distributions, centers)
 
 
-def invert_quantiles(inputs: Inputs, entries: Entries, solution: Solution, drawn: Draws) -> Draws:
+def invert_quantiles(
+    inputs: Inputs,
+    entries: Entries,
+    solution: Solution,
+    drawn: Draws,
+    unseen: Unseen | None = None,
+) -> Draws:
     """Replace draws of the mass below a quantile's first estimate by draws of the quantile.
 
     Parameters
     ----------
     inputs, entries
         The input, and the result of `count_statistics`.
-    solution, drawn
+    solution, drawn, unseen
         Those of the entries.
 
     Notes
@@ -116,6 +122,8 @@ def invert_quantiles(inputs: Inputs, entries: Entries, solution: Solution, drawn
     settings, n_policies = inputs.settings, len(inputs.names)
     mean, sd = solution.value_mean, solution.value_sd
     df = np.asarray(entries.problem.pilots.degrees_of_freedom)
+    if unseen is not None:
+        mean, sd, df = mean + unseen.shift, unseen.sd(sd), unseen.degrees_of_freedom
     if settings.value_implied:
         # The value follows from the ratio, and is not the Gaussian's.
         mean, sd = value.mean(axis=0), value.std(axis=0, ddof=1)

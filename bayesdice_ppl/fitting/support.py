@@ -120,7 +120,12 @@ def episode_share(
 
 
 def support_warnings(
-    names: tuple[str, ...], support: Support, *, extrapolates: bool = False
+    names: tuple[str, ...],
+    support: Support,
+    *,
+    extrapolates: bool = False,
+    latent: bool = False,
+    horizon: bool = False,
 ) -> tuple[SupportWarning, ...]:
     """Warn of every figure that is past its threshold.
 
@@ -133,6 +138,12 @@ def support_warnings(
     extrapolates
         Whether features extrapolate to unlogged actions. If not, their probability was moved to
         the logged actions of the state.
+    latent
+        Whether unlogged pairs are latents of the values, which then say themselves how uncertain
+        they are.
+    horizon
+        Whether gamma is below 1, so that what follows such a pair counts less and less. Latents
+        then stand for states without a logged action too.
 
     Returns
     -------
@@ -142,7 +153,7 @@ def support_warnings(
     found = []
     for j, name in enumerate(names):
         moved, lost, ess, episode, negative = (float(field[j]) for field in support)
-        if moved > MOVED_WARN:
+        if moved > MOVED_WARN and not latent:
             done = (
                 "The features extrapolate what these are worth."
                 if extrapolates
@@ -150,7 +161,7 @@ def support_warnings(
             )
             reason = f"takes actions that the log does not have at {moved:.1%} of its steps. {done}"
             found.append(SupportWarning(name, reason, moved > MOVED_ABSTAIN and not extrapolates))
-        if lost > LOST_WARN:
+        if lost > LOST_WARN and not (latent and horizon):
             reason = (
                 "reaches states in which none of its actions were logged. The log says nothing "
                 f"about {lost:.2%} of its steps."

@@ -2,7 +2,7 @@
 
 from bayesdice_ppl.constraint import Normalization
 from bayesdice_ppl.inference.dependence import Dependence, Grouping, Unit
-from bayesdice_ppl.inference.draws import Drawing, Draws, draw
+from bayesdice_ppl.inference.draws import Drawing, Draws, draw, value_covariance
 from bayesdice_ppl.inference.engine import Engine, Solution, solve
 from bayesdice_ppl.inference.engines import ENGINES, engine_choice
 from bayesdice_ppl.inference.exact import Exact, no_closed_form
@@ -18,6 +18,7 @@ from bayesdice_ppl.inference.pilot import Pilot, run_pilot
 from bayesdice_ppl.inference.problem import FitForm, Problem, prepare
 from bayesdice_ppl.inference.search import search_price
 from bayesdice_ppl.inference.svi import Svi, run_svi
+from bayesdice_ppl.inference.unseen import Unseen, UnseenPairs, add_unseen
 
 __all__ = [
     "ENGINES",
@@ -37,6 +38,9 @@ __all__ = [
     "Solution",
     "Svi",
     "Unit",
+    "Unseen",
+    "UnseenPairs",
+    "add_unseen",
     "draw",
     "engine_choice",
     "no_closed_form",
@@ -49,6 +53,7 @@ __all__ = [
     "search_price",
     "solve",
     "stacked_covariance",
+    "value_covariance",
 ]
 
 

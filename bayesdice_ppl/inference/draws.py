@@ -24,6 +24,7 @@ from bayesdice_ppl.inference.copula import (
 from bayesdice_ppl.inference.dependence import group_covariance
 from bayesdice_ppl.inference.engine import Solution
 from bayesdice_ppl.inference.problem import QUICK, FitForm, Problem
+from bayesdice_ppl.inference.unseen import Unseen
 from bayesdice_ppl.keys import normal_numbers, split_key
 from bayesdice_ppl.models import GaussianPosterior, Ratio, less_value
 from bayesdice_ppl.models.gaussian import WIDE
@@ -77,11 +78,14 @@ def draw(
     rng_key: PRNGKeyArray,
     form: FitForm,
     drawing: Drawing,
+    unseen: Unseen | None = None,
 ) -> Draws:
     """Draw values, weights and losses of all candidates.
 
     If ``joint``, all candidates share their random numbers and the copula reorders their draws, so
     that identical candidates share every draw. Otherwise each candidate has draws of its own.
+    Weights and loss belong to the value without pairs that were never logged. With ``unseen`` the
+    value of a draw is the one of the same probability with them.
     """
     key_draws, key_ranks = split_key(rng_key)
     n_policies = candidates.active.shape[0]
@@ -110,6 +114,10 @@ def draw(
         )
         value, loss, weight = (np.asarray(array) for array in found[:3])
         own = None if found[3] is None else np.asarray(found[3])
+        if unseen is not None:
+            scale = unseen.sd(np.sqrt(np.sum(factor[:, -1] ** 2, axis=1)))
+            center = mean[:, -1] + unseen.shift
+            value = _student_values(score, center, scale[:, None], unseen.degrees_of_freedom)
         n_statistics = drawing.n_statistics
         if not drawing.joint and n_statistics == 1:
             return Draws(value, loss, weight, np.eye(n_policies), own)
@@ -117,7 +125,7 @@ def draw(
         first, copy = candidates.copies(problem.rewards)
         if not drawing.joint:
             first = copy = np.arange(n_policies)
-        covariance = _covariance(problem, form)
+        covariance = value_covariance(problem, form) if unseen is None else unseen.covariance
         correlation = correlation_matrix(np.asarray(covariance))
         if not drawing.joint:
             # The paper's product is over candidates: the statistics of one stay joint.
@@ -148,7 +156,7 @@ _influence_covariance = compiled_for_jax(
 )
 
 
-def _covariance(problem: Problem, form: FitForm) -> Float[np.ndarray, "N N"]:
+def value_covariance(problem: Problem, form: FitForm) -> Float[np.ndarray, "N N"]:
     """Covariance of the values over repeated logs, with the unit of independence that was found."""
     small = form.small_sample
     whole = _influence_covariance(

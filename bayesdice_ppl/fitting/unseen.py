@@ -1,0 +1,84 @@
+"""What a fit says of state-action pairs that were never logged.
+
+A candidate that takes them has a value that the log cannot know whole. On labels they become
+latents (`bayesdice_ppl.inference.add_unseen`), which widen the belief. Here they are handed over,
+and a candidate is warned of whose belief rests on them more than on its log.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from jaxtyping import Float
+
+from bayesdice_ppl.belief import SupportWarning
+from bayesdice_ppl.fitting.inputs import Inputs
+from bayesdice_ppl.inference import Problem, Unseen, add_unseen, value_covariance
+from bayesdice_ppl.moments import Candidates
+
+UNSEEN_SHARE = (0.5, 0.9)
+"""Share of a value's variance from unlogged pairs past which it warns, and past which it
+abstains."""
+
+
+def unseen_of(inputs: Inputs, problem: Problem, candidates: Candidates) -> Unseen | None:
+    """What unlogged pairs do to the values; None where nothing does, or where it is not asked.
+
+    Parameters
+    ----------
+    inputs
+        The input.
+    problem, candidates
+        Those of every entry: of each statistic, all candidates.
+    """
+    settings = inputs.settings
+    pairs, form = inputs.unseen, settings.form
+    if pairs is None or settings.prior.unseen != "pooled" or not form.constraint.calibrated:
+        return None
+    n_entries = len(candidates.active)
+    times = n_entries // len(inputs.names)
+    return add_unseen(
+        inputs.cells,
+        problem.pilots,
+        candidates,
+        pairs._replace(probability=np.tile(pairs.probability, (times, 1))),
+        np.tile(arriving(inputs, problem), (times, 1)),
+        value_covariance(problem, form),
+        problem.rewards,
+        gamma=settings.gamma,
+    )
+
+
+def arriving(inputs: Inputs, problem: Problem) -> Float[np.ndarray, "N S"]:
+    """Share of steps at which a candidate comes to a state where no action of its own was logged.
+
+    At gamma = 1 what is lost there never comes back, and no share of steps says what it is worth:
+    it is left to the warning of lost mass.
+    """
+    cells, gamma, dead = inputs.cells, inputs.settings.gamma, inputs.dead_state
+    found = np.zeros(dead.shape)
+    if gamma == 1.0 or not dead.any():
+        return found
+    onward = gamma * (1.0 - cells.terminated) * cells.count / cells.n_transitions
+    for j in range(len(dead)):
+        ratio = np.asarray(problem.pilots.ratio)[j]
+        found[j] = np.bincount(cells.successor, ratio * onward, minlength=dead.shape[1])
+        entering = np.bincount(cells.initial_state, cells.initial_weight, minlength=dead.shape[1])
+        found[j] += np.asarray(problem.pilots.start_weight)[j] * entering
+    return np.where(dead, np.maximum(found, 0.0), 0.0)
+
+
+def rests_on_unseen(names: tuple[str, ...], unseen: Unseen | None) -> list[SupportWarning]:
+    """Warn of a value whose spread comes from pairs that were never logged."""
+    if unseen is None:
+        return []
+    return [
+        SupportWarning(
+            name,
+            f"takes actions that the log does not have at {mass:.1%} of its steps. They make "
+            f"{share:.0%} of the variance of its value, if they differ from logged ones as logged "
+            "ones do from each other. Log these actions.",
+            bool(share > UNSEEN_SHARE[1]),
+        )
+        for name, mass, share in zip(names, unseen.mass.sum(axis=1), unseen.share, strict=False)
+        if share > UNSEEN_SHARE[0]
+    ]
