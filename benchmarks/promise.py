@@ -269,10 +269,10 @@ KINDS = (
         0.9,
         mdp(125, 40, 0.9, noise=coin, means=_seldom),
     ),
-    Kind("bandit 1 x 8, lognormal(2), n 1,000", 0.0, bandit(1_000, 1, 8, lognormal(2.0), _positive)),
     Kind(
-        "MDP, gamma 0.9, absorbing, n 5,000", 0.9, mdp(420, 40, 0.9, ends=0.08), False, ABSORBS
+        "bandit 1 x 8, lognormal(2), n 1,000", 0.0, bandit(1_000, 1, 8, lognormal(2.0), _positive)
     ),
+    Kind("MDP, gamma 0.9, absorbing, n 5,000", 0.9, mdp(420, 40, 0.9, ends=0.08), False, ABSORBS),
     Kind("MDP, gamma 1, far candidates, n 5,000", 1.0, mdp(125, 40, 1.0, far=0.9)),
     Kind("MDP, gamma 0.9, rewards without noise, n 200", 0.9, mdp(10, 20, 0.9, noise=fixed)),
     Kind("bandit 20 x 8, n 200", 0.0, bandit(200, 20, 8), True),
@@ -316,7 +316,9 @@ def measure(number: int, kind: Kind, trials: int) -> dict[str, object]:
     share = covers[:, kept].mean(axis=1) if kept.any() else np.full(len(LEVELS), np.nan)
     mace = float(np.mean(np.abs(share - LEVELS)))
     errors, widths = np.array(error), np.array(sd)
-    by_world = [errors[i::WORLDS].std(axis=0) / widths[i::WORLDS].mean(axis=0) for i in range(WORLDS)]
+    by_world = [
+        errors[i::WORLDS].std(axis=0) / widths[i::WORLDS].mean(axis=0) for i in range(WORLDS)
+    ]
     abstained, warns = float(1.0 - kept.mean()), float(np.mean(warned))
     promise = abstained >= MOSTLY or mace <= BAR
     if kind.healthy:

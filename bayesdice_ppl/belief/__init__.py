@@ -8,9 +8,11 @@ read them. `make_belief` builds, `read_values` and its neighbors check and read,
 from bayesdice_ppl.belief.files import load_belief, save_belief
 from bayesdice_ppl.belief.make import annotate, make_belief, origin, versions
 from bayesdice_ppl.belief.read import (
+    UnseenParts,
     ValueDraws,
     read_statistic,
     read_support,
+    read_unseen,
     read_values,
     read_warnings,
 )
@@ -32,6 +34,7 @@ __all__ = [
     "BeliefView",
     "OwnVariables",
     "SupportWarning",
+    "UnseenParts",
     "ValueDraws",
     "Variable",
     "annotate",
@@ -41,6 +44,7 @@ __all__ = [
     "origin",
     "read_statistic",
     "read_support",
+    "read_unseen",
     "read_values",
     "read_warnings",
     "save_belief",

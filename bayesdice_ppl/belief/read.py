@@ -181,6 +181,76 @@ def read_support(belief: DataTree, names: tuple[str, ...]) -> dict[str, dict[str
     return support
 
 
+@final
+class UnseenParts(NamedTuple):
+    """What values owe to state-action pairs that were never logged.
+
+    Attributes
+    ----------
+    mass
+        Share of each candidate's steps at which it takes each pair, shape (N, U).
+    mean
+        Mean of each value without them, and without what their steps count then, reward per step,
+        shape (N,).
+    center
+        Mean of each value, shape (N,).
+    share
+        Share of each variance that comes from them, shape (N,).
+    covariance
+        Of what they add to the values, shape (N, N).
+    horizon
+        How many steps a reward that goes on from such a pair counts for, 1 / (1 - gamma).
+    """
+
+    mass: Float[np.ndarray, "N U"]
+    mean: Float[np.ndarray, " N"]
+    center: Float[np.ndarray, " N"]
+    share: Float[np.ndarray, " N"]
+    covariance: Float[np.ndarray, "N N"]
+    horizon: float
+
+    def without(self, values: Float[np.ndarray, "M N"]) -> Float[np.ndarray, "M N"]:
+        """Draws of the part of each value that comes from logged pairs."""
+        return self.mean + (values - self.center) * np.sqrt(1.0 - self.share)
+
+
+def read_unseen(belief: DataTree, names: tuple[str, ...]) -> UnseenParts | None:
+    """Take what values owe to pairs that were never logged out of a belief.
+
+    Parameters
+    ----------
+    belief
+        The belief.
+    names
+        The candidates, in the order that is wanted.
+
+    Returns
+    -------
+    UnseenParts or None
+        None if the belief has no such pairs as latents.
+
+    Raises
+    ------
+    BeliefError
+        Some of it is missing.
+    """
+    view = BeliefView(belief)
+    if "posterior" not in belief.children or not view.has(BeliefView.unseen_mass):
+        return None
+    order = [view.names.index(name) for name in names]
+    gamma = float(view.settings.get("gamma", 0.0))
+    center = view.guide_mean[order]
+    mean = center - view.unseen_shift[order] - view.unseen_base[order]
+    return UnseenParts(
+        view.unseen_mass[order],
+        mean,
+        center,
+        np.clip(view.unseen_share[order], 0.0, 1.0),
+        view.unseen_covariance[np.ix_(order, order)],
+        1.0 / (1.0 - gamma) if gamma < 1.0 else np.inf,
+    )
+
+
 def _variable(belief: DataTree, group: str, name: str) -> DataArray | None:
     """Look a variable up in a group; None where there is no such group, variable or tree."""
     groups = getattr(belief, "children", {})

@@ -259,6 +259,7 @@ class BeliefView:
     unseen_base = Variable(_DATA, _P, _STEP, "What these steps count in a value without them.")
     unseen_shift = Variable(_DATA, _P, _STEP, "What pairs never logged add to the value's mean.")
     unseen_share = Variable(_DATA, _P, "", "Their share of the value's variance.")
+    unseen_covariance = Variable(_DATA, _PP, "(reward per step)^2", "Covariance of what they add.")
     unseen_spread = Variable(_DATA, _P, _STEP, "Sd of one such pair's worth.")
     action_standard_error = Variable(_DATA, _P, _STEP, "Error from drawing actions; 0 if exact.")
     elbo = Variable("fit_data", ("policy", "step"), "nats", "ELBO at each step of SVI.")

@@ -15,7 +15,7 @@ from jaxtyping import PRNGKeyArray
 from bayesdice_ppl.features import FeatureChoice
 from bayesdice_ppl.fitting.choose_features import Alternative, alternatives, choose_features
 from bayesdice_ppl.fitting.defaults import with_defaults
-from bayesdice_ppl.fitting.layout import Fitted, lay_out
+from bayesdice_ppl.fitting.layout import FittedValues, lay_out
 from bayesdice_ppl.fitting.offset import offset_of, with_offset, without_offset
 from bayesdice_ppl.fitting.prepare import check_logged_policy, prepare_fit
 from bayesdice_ppl.fitting.settings import (
@@ -234,7 +234,7 @@ def _fit(
         more = warnings_of_others(inputs, problem, solution)
         problem, solution, drawn = first_statistic(inputs, problem, solution, drawn)
     own = None if unseen is None else unseen.first(len(inputs.names))
-    fitted = Fitted(problem, solution, drawn, own)
+    fitted = FittedValues(problem, solution, drawn, own)
     return lay_out(prepared, fitted, (others, more), rng_key, table)
 
 

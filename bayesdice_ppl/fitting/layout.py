@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from bayesdice_ppl.statistics import Statistic
 
 
-class Fitted(NamedTuple):
+class FittedValues(NamedTuple):
     """What was fitted of the belief's value.
 
     Attributes
@@ -77,7 +77,7 @@ class Fitted(NamedTuple):
 
 def lay_out(
     prepared: Prepared,
-    fitted: Fitted,
+    fitted: FittedValues,
     beside: tuple[Mapping[str, np.ndarray], Sequence[SupportWarning]],
     rng_key: PRNGKeyArray,
     table: Sequence[Alternative] = (),
@@ -191,6 +191,7 @@ def lay_out(
         unseen_base=None if unseen is None else unseen.base,
         unseen_shift=None if unseen is None else unseen.shift,
         unseen_share=None if unseen is None else unseen.share,
+        unseen_covariance=None if unseen is None else unseen.latents,
         unseen_spread=None if unseen is None else unseen.spread,
         **sampling_diagnostics(solution),
         **support._asdict(),

@@ -76,4 +76,10 @@ def with_offset(belief: DataTree, offset: float, statistics: Sequence[Statistic]
         path = f"{variable.group}/{variable.name}"
         belief[path] = belief[path] + shift * offset
     belief.attrs[BeliefView.logged_value.name] += offset
+    view = BeliefView(belief)
+    gamma = float(view.settings["gamma"])
+    if view.has(BeliefView.unseen_base) and gamma < 1.0:
+        path = f"{BeliefView.unseen_base.group}/{BeliefView.unseen_base.name}"
+        counted = view.unseen_mass.sum(axis=1) / (1.0 - gamma)
+        belief[path] = belief[path] + first * offset * counted
     return belief

@@ -36,7 +36,7 @@ def unseen_of(inputs: Inputs, problem: Problem, candidates: Candidates) -> Unsee
         return None
     n_entries = len(candidates.active)
     times = n_entries // len(inputs.names)
-    return add_unseen(
+    found = add_unseen(
         inputs.cells,
         problem.pilots,
         candidates,
@@ -46,6 +46,14 @@ def unseen_of(inputs: Inputs, problem: Problem, candidates: Candidates) -> Unsee
         problem.rewards,
         gamma=settings.gamma,
     )
+    if found is None or settings.gamma == 1.0:
+        return found
+    # Rewards are measured from their mean, here and where mass is lost.
+    rewards = problem.rewards
+    total = inputs.cells.reward_sum if rewards is None else rewards.total
+    mean = total.sum(axis=-1) / inputs.cells.n_transitions
+    from_zero = found.mass.sum(axis=1) * mean / (1.0 - settings.gamma)
+    return found._replace(base=found.base + from_zero * form.moments.centered)
 
 
 def arriving(inputs: Inputs, problem: Problem) -> Float[np.ndarray, "N S"]:

@@ -122,7 +122,8 @@ def draw(
         if not drawing.joint and n_statistics == 1:
             return Draws(value, loss, weight, np.eye(n_policies), own)
         # One column of the copula for each distinct candidate: equal candidates share it exactly.
-        first, copy = candidates.copies(problem.rewards)
+        apart = None if unseen is None else unseen.mass
+        first, copy = candidates.copies(problem.rewards, apart)
         if not drawing.joint:
             first = copy = np.arange(n_policies)
         covariance = value_covariance(problem, form) if unseen is None else unseen.covariance

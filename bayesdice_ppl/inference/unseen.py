@@ -55,8 +55,8 @@ class Unseen(NamedTuple):
         Of the values over repeated logs and over the latents, shape (N, N).
     plain
         The same without the latents, shape (N, N).
-    own
-        The part of each variance that comes from the latents, shape (N,).
+    latents
+        The part that comes from the latents, shape (N, N).
     degrees_of_freedom
         Of each value's Student t, shape (N,).
     spread
@@ -68,7 +68,7 @@ class Unseen(NamedTuple):
     shift: Float[np.ndarray, " N"]
     covariance: Float[np.ndarray, "N N"]
     plain: Float[np.ndarray, "N N"]
-    own: Float[np.ndarray, " N"]
+    latents: Float[np.ndarray, "N N"]
     degrees_of_freedom: Float[np.ndarray, " N"]
     spread: Float[np.ndarray, " N"]
 
@@ -76,7 +76,8 @@ class Unseen(NamedTuple):
     def share(self) -> Float[np.ndarray, " N"]:
         """Share of each variance that comes from the latents, shape (N,)."""
         total = np.diagonal(self.covariance)
-        return np.where(total > 0.0, self.own / np.where(total > 0.0, total, 1.0), 0.0)
+        own = np.diagonal(self.latents)
+        return np.where(total > 0.0, own / np.where(total > 0.0, total, 1.0), 0.0)
 
     def first(self, n: int) -> Unseen:
         """Those of the first n values."""
@@ -91,7 +92,7 @@ class Unseen(NamedTuple):
         return np.where(before > 0.0, sd * grown, np.sqrt(sd**2 + after))
 
 
-_SQUARE = tuple(Unseen._fields.index(name) for name in ("covariance", "plain"))
+_SQUARE = tuple(Unseen._fields.index(name) for name in ("covariance", "plain", "latents"))
 
 
 def add_unseen(
@@ -169,7 +170,7 @@ def add_unseen(
     rest = np.maximum(after - own, 0.0)
     heavy = rest**2 / pilots.degrees_of_freedom + own**2 / found.degrees_of_freedom
     df = np.where(heavy > 0.0, after**2 / np.where(heavy > 0.0, heavy, 1.0), np.inf)
-    return Unseen(mass, base, found.mean - base, total, covariance, own, df, found.spread)
+    return Unseen(mass, base, found.mean - base, total, covariance, latents, df, found.spread)
 
 
 def _action_values(

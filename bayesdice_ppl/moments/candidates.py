@@ -39,7 +39,9 @@ class Candidates(NamedTuple):
     action_ratio: Float[Any, "N P"] | None = None
 
     def copies(
-        self, rewards: TransformedRewards | None = None
+        self,
+        rewards: TransformedRewards | None = None,
+        unseen: Float[np.ndarray, "N U"] | None = None,
     ) -> tuple[Int[np.ndarray, " M"], Int[np.ndarray, " N"]]:
         """The first of each of M distinct candidates, and which of the M each candidate is.
 
@@ -47,6 +49,8 @@ class Candidates(NamedTuple):
         ----------
         rewards
             Each candidate's transformed rewards; copies have equal ones.
+        unseen
+            What else copies have equal: their mass on pairs that were never logged, shape (N, U).
         """
         table = self.target if self.at_state is None else self.at_state
         rows = [np.ascontiguousarray(row).tobytes() for row in np.asarray(table)]
@@ -60,6 +64,9 @@ class Candidates(NamedTuple):
             whole = np.column_stack([rewards.by_row, rewards.absorbed])
             counted = (np.ascontiguousarray(row).tobytes() for row in whole)
             rows = [row + more for row, more in zip(rows, counted, strict=True)]
+        if unseen is not None:
+            masses = (np.ascontiguousarray(row).tobytes() for row in unseen)
+            rows = [row + more for row, more in zip(rows, masses, strict=True)]
         # Sorted, so that the order in which candidates are given does not matter.
         place = {row: i for i, row in enumerate(sorted(set(rows)))}
         of_row = np.array([place[row] for row in rows])

@@ -8,6 +8,7 @@ too much, the order is still given and no recommendation is made.
 
 import math
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,6 +19,7 @@ from bayesdice_ppl.belief import (
     SupportWarning,
     read_statistic,
     read_support,
+    read_unseen,
     read_values,
     read_warnings,
 )
@@ -28,8 +30,17 @@ from bayesdice_ppl.selection.certificate import certify, judge
 from bayesdice_ppl.selection.problem import RankingProblem
 from bayesdice_ppl.selection.rules import check_choice, check_rules, keep_admissible
 from bayesdice_ppl.selection.selection import Selection
-from bayesdice_ppl.selection.solvers import solve
+from bayesdice_ppl.selection.solvers import Found, solve
 from bayesdice_ppl.selection.table import summary_table
+from bayesdice_ppl.selection.unseen_bounds import (
+    best_at_worst,
+    check_unseen,
+    corners,
+    notes_on_bounds,
+    notes_on_turning,
+    parts_for_bounds,
+    undecided,
+)
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -40,6 +51,8 @@ def select(
     score: Score,
     *,
     abstain: bool = True,
+    unseen: str = "pooled",
+    bounds: tuple[float, float] | None = None,
     max_evaluations: int | None = None,
     statistic: str = "value",
     costs: Mapping[str, float] | None = None,
@@ -69,6 +82,12 @@ def select(
     abstain : bool
         Whether a warning that is marked so takes the recommendation away. The ranking is
         computed and given in any case.
+    unseen : str
+        What pairs of state and action are worth that candidates take and the log does not have.
+        ``"pooled"``: as the belief has them. ``"bounds"``: anything within `bounds`; the ranking is
+        then the one whose loss is lowest at worst, and `expected_loss` is that loss.
+    bounds : tuple of two floats, optional
+        Lowest and highest reward of a step, for ``unseen="bounds"``.
     max_evaluations : int, optional
         Most rankings to try one by one: all of them if there are no more, else as many as a
         search may. By default 50,000; for correlation@k all are tried up to 2,000,000.
@@ -95,7 +114,8 @@ def select(
     ScoreError
         The score does not fit the candidates or names one that the belief does not have.
     SettingsError
-        If `max_evaluations` is not a whole number of at least 1, or no launch meets the rules.
+        If `max_evaluations` is not a whole number of at least 1, no launch meets the rules, or
+        `unseen` and `bounds` do not go together.
     """
     if not isinstance(score, Score):
         raise ScoreError(
@@ -104,6 +124,7 @@ def select(
         )
     if max_evaluations is not None:
         max_evaluations = whole("max_evaluations", max_evaluations)
+    within = check_unseen(unseen, bounds)
     draws = read_values(belief, str(statistic))
     names, n_policies = draws.names, len(draws.names)
     support_warnings = read_warnings(belief, names)
@@ -124,7 +145,18 @@ def select(
     preference = sorted(range(n_policies), key=lambda i: (-mean[i], names[i]))
 
     problem = RankingProblem(values, score, rules).permuted(preference)
-    found = solve(problem, max_evaluations)
+    parts = read_unseen(belief, names) if str(statistic) == "value" else None
+    on_unseen = [] if parts is None else notes_on_turning(values, parts, score, names)
+    if within is None:
+        found = solve(problem, max_evaluations)
+    else:
+        parts = parts_for_bounds(belief, parts, names)
+        places = corners(values, parts, within, names)
+        ordered = [corner.permuted(preference) for corner in places]
+        worst = best_at_worst(problem, ordered, max_evaluations)
+        problem = replace(problem, values=worst.corner.values)
+        found = Found(worst.prefix, worst.loss, None, worst.tried, "bounds")
+        on_unseen = notes_on_bounds(names, parts, within, worst, undecided(values, parts, within))
     shape = draws.values.shape[:2]
     own = judge(problem, found.prefix, shape)
     other = runner_up = None
@@ -155,6 +187,7 @@ def select(
         warnings=[warning.sentence for warning in warned],
         notes=[
             *_notes_on_support(support_warnings, support),
+            *on_unseen,
             *score.notes(values, names, prefix),
             *_notes_on_places(score, len(prefix), asked=asked),
         ],
