@@ -195,6 +195,7 @@ def select(
         statistic=read_statistic(belief, str(statistic)),
         risk=score.risk.name,
         baseline=score.baseline,
+        unseen=unseen,
     )
 
 

@@ -62,6 +62,9 @@ class Selection:
         Functional of the losses over draws: `"mean"`, or such as `"cvar(0.1)"`.
     baseline : str or None
         The policy that a safe improvement is compared with.
+    unseen : str
+        What pairs never logged are worth: `"pooled"`, as in the belief, or `"bounds"`, anything
+        within a user's; losses are then the highest within them.
     """
 
     order: list[str]
@@ -82,6 +85,7 @@ class Selection:
     statistic: str = "mean"
     risk: str = "mean"
     baseline: str | None = None
+    unseen: str = "pooled"
 
     @property
     def answer(self) -> str:
@@ -89,6 +93,8 @@ class Selection:
         leading = self.launch or self.order
         head = ", ".join(leading[:_LISTED]) + (", ..." if len(leading) > _LISTED else "")
         expected = "expected " if self.risk == "mean" else ""
+        if self.unseen == "bounds":
+            expected = "at worst "
         numbers = f"{expected}{self.score} loss {self.expected_loss:.3g}"
         inside = f"Monte Carlo error {self.loss_standard_error:.2g}"
         if self.normalized_loss is not None:

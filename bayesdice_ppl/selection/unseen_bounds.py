@@ -5,6 +5,8 @@ interval. Candidates share the pairs, so their intervals move together: two of t
 overlap may still differ for sure. Rankings are judged in the corners of the bounds.
 """
 
+import math
+from itertools import combinations, permutations
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -26,6 +28,8 @@ WAYS = ("pooled", "bounds")
 """Pairs that were never logged are as the belief has them, or anything between a user's bounds."""
 TURNED = 0.1
 """Probability that knowing these pairs turns the choice, past which it is said."""
+MOST_JUDGED = 2_000
+"""Rankings times corners up to which every ranking is judged in every corner."""
 MOST_CORNERS = 40
 """Candidates that get corners of their own, those of the most mass on pairs never logged."""
 _LISTED = 5
@@ -184,7 +188,8 @@ def best_at_worst(problem: RankingProblem, every: list[Corner], limit: int | Non
 
     Notes
     -----
-    Rankings that are best in one corner are compared, and the one that is best for the belief.
+    All rankings are compared where there are few and no rules. Else those are that are best in one
+    corner, and the one that is best for the belief; a compromise that is best nowhere is missed.
     """
     problems = [RankingProblem(c.values, problem.score, problem.rules) for c in every]
     prefixes = [tuple(solve(problem, limit).prefix)]
@@ -192,11 +197,23 @@ def best_at_worst(problem: RankingProblem, every: list[Corner], limit: int | Non
         prefix = tuple(solve(each, limit).prefix)
         if prefix not in prefixes:
             prefixes.append(prefix)
+    prefixes += [p for p in _few(problem, MOST_JUDGED // len(every)) if p not in prefixes]
     shape = (1, len(problem.values))
     losses = np.array([[judge(p, prefix, shape).risk for p in problems] for prefix in prefixes])
     best = int(np.argmin(losses.max(axis=1)))
     worst = int(np.argmax(losses[best]))
     return AtWorst(prefixes[best], float(losses[best, worst]), every[worst], len(prefixes))
+
+
+def _few(problem: RankingProblem, most: int) -> list[tuple[int, ...]]:
+    """Every ranking, if there are at most so many and all are allowed; else none."""
+    n, depth = problem.n_policies, problem.depth
+    ordered = problem.score.ordered
+    count = math.perm(n, depth) if ordered else math.comb(n, depth)
+    if count > most or not problem.rules.free:
+        return []
+    rankings = permutations if ordered else combinations
+    return list(rankings(range(n), depth))
 
 
 def undecided(
@@ -229,8 +246,8 @@ def notes_on_bounds(
         f"{parts.mass.shape[1]} pairs of state and action that some candidate takes were never "
         f"logged. Each may pay from {bounds[0]:g} to {bounds[1]:g} a step, from then on. The loss "
         f"is the highest over these bounds: it is reached if {worst.corner.name}.",
-        f"Of {worst.tried} rankings, each the best at one corner of the bounds, this one has the "
-        "lowest such loss.",
+        f"Of {worst.tried} rankings that were compared in the corners of the bounds this one has "
+        "the lowest such loss.",
     ]
     if not pairs:
         return [*said, "Within these bounds every pair of candidates is told apart on average."]
