@@ -1,5 +1,5 @@
 # Every target sets up .venv by itself; after that only .venv/bin/... is called.
-.PHONY: demo test test-slow lint format types bench train-reacher clean venv
+.PHONY: demo test unit test-slow lint format types bench train-reacher clean venv
 .DEFAULT_GOAL := test
 
 BIN := .venv/bin
@@ -12,7 +12,11 @@ venv:
 demo: venv
 	$(BIN)/bayesdice demo -o demo-output --overwrite
 
-test: venv lint types
+# The type checker has one process: it runs beside the tests, and not before them.
+test: venv lint
+	@$(MAKE) --no-print-directory -j 2 types unit
+
+unit: venv
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not slow"
 
 test-slow: venv

@@ -13,7 +13,13 @@ from typing import TYPE_CHECKING, Annotated, Any, final
 
 import typer
 
-from bayesdice_ppl.cli.texts import read_actions, read_columns, read_costs, read_list
+from bayesdice_ppl.cli.texts import (
+    read_actions,
+    read_columns,
+    read_costs,
+    read_list,
+    read_numbers,
+)
 
 if TYPE_CHECKING:
     from bayesdice_ppl.logs import Logs
@@ -181,6 +187,36 @@ class LaunchOptions:
             "must_include": read_list("--must-include", self.must_include),
             "must_exclude": read_list("--must-exclude", self.must_exclude),
         }
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class UnseenOptions:
+    """Actions that the log does not have.
+
+    Attributes
+    ----------
+    unseen_bounds
+        Lowest and highest reward of a step, such as 0,1: choose what is best at worst within them.
+        Default: what the belief says of such actions.
+    """
+
+    unseen_bounds: str | None = None
+
+    def choice(self) -> dict[str, Any]:
+        """What `bayesdice_ppl.select` takes.
+
+        Raises
+        ------
+        SettingsError
+            The text is not two numbers.
+        """
+        if self.unseen_bounds is None:
+            return {}
+        from bayesdice_ppl.selection.unseen_bounds import check_unseen
+
+        bounds = read_numbers("--unseen-bounds", self.unseen_bounds)
+        return {"unseen": "bounds", "bounds": check_unseen("bounds", bounds)}
 
 
 @final

@@ -15,7 +15,7 @@ import typer
 from bayesdice_ppl.checks import one_of
 from bayesdice_ppl.cli.app import app
 from bayesdice_ppl.cli.console import make_console, show_methods, show_rows
-from bayesdice_ppl.cli.groups import LaunchOptions, ModelOptions, ScoreOptions
+from bayesdice_ppl.cli.groups import LaunchOptions, ModelOptions, ScoreOptions, UnseenOptions
 from bayesdice_ppl.cli.options import field_names, typed_options
 from bayesdice_ppl.cli.texts import read_pairs
 from bayesdice_ppl.errors import SettingsError
@@ -83,7 +83,8 @@ class MethodOptions:
             _check_draws(name, settings)
             settings["draws"] = draws
         method = make(name, **settings)
-        _refuse(context, field_names(ModelOptions), f"to BayesDICE, and --method is {method.short}")
+        own = (*field_names(ModelOptions), *field_names(UnseenOptions))
+        _refuse(context, own, f"to BayesDICE, and --method is {method.short}")
         if method.gives == "draws":
             why = f"to methods without draws, and {method.short} gives a belief: use --score"
             _refuse(context, OF_INTERVALS, why)

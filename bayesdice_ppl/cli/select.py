@@ -18,6 +18,7 @@ from bayesdice_ppl.cli.groups import (
     Overwrite,
     ScoreOptions,
     Seed,
+    UnseenOptions,
     ValueOptions,
     given,
 )
@@ -41,6 +42,7 @@ def select(
     output: Output,
     judge: ScoreOptions,
     launch: LaunchOptions,
+    unseen: UnseenOptions,
     model: ModelOptions,
     method: MethodOptions,
     seed: Seed = None,
@@ -72,6 +74,7 @@ def select(
         )
         raise typer.Exit(0 if supported else EXIT_NO_RECOMMENDATION)
     score, rules, model = judge.make(), launch.rules(), model.with_baseline(judge)
+    within = unseen.choice()
     logs, policies = data.read()
     # Whatever can be refused is refused before the minutes of a fit.
     logged = ["logged"] if model.include_logged and other is None else []
@@ -90,7 +93,7 @@ def select(
         output,
         overwrite=overwrite,
         source=data.source,
-        launch=rules,
+        launch={**rules, **within},
     )
     raise typer.Exit(0 if selection.recommended else EXIT_NO_RECOMMENDATION)
 
@@ -127,6 +130,7 @@ def rank(
     belief: Annotated[Path, typer.Argument(help="A belief, from `bayesdice fit` or `select`.")],
     judge: ScoreOptions,
     launch: LaunchOptions,
+    unseen: UnseenOptions,
     statistic: Annotated[
         str | None,
         typer.Option(help="Which statistic ranks, if the belief has several."),
@@ -147,12 +151,12 @@ def rank(
     from bayesdice_ppl.selection import select as select_ranking
     from bayesdice_ppl.selection import value_of_information
 
-    score, rules = judge.make(), launch.rules()
+    score, rules, within = judge.make(), launch.rules(), unseen.choice()
     if output is not None:
         check_file(output, overwrite=overwrite, inputs=(belief,))
     loaded = load_belief(belief)
     which = statistic or "value"
-    selection = select_ranking(loaded, score, statistic=which, **rules)
+    selection = select_ranking(loaded, score, statistic=which, **rules, **within)
     content = ranking_content(selection, loaded, {"belief": belief.name})
     worth = None
     if information:

@@ -98,6 +98,22 @@ def read_costs(text: str) -> dict[str, float]:
     return costs
 
 
+def read_numbers(option: str, text: str) -> tuple[float, ...]:
+    """Read numbers between commas.
+
+    Raises
+    ------
+    SettingsError
+        Something between commas is no number.
+    """
+    try:
+        return tuple(float(part) for part in text.split(","))
+    except ValueError:
+        raise SettingsError(
+            f"{option}: expected numbers between commas, such as 0,1, found {text!r}."
+        ) from None
+
+
 def _cost_table(path: Path) -> list[tuple[str, Any]]:
     import polars as pl
 
