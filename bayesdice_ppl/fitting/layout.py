@@ -25,7 +25,7 @@ from bayesdice_ppl.fitting.support import (
     measure_support,
     support_warnings,
 )
-from bayesdice_ppl.fitting.unseen import rests_on_unseen
+from bayesdice_ppl.fitting.unseen import predicted_states, rests_on_unseen
 from bayesdice_ppl.fitting.warnings import (
     adaptive_log,
     capped_weight,
@@ -116,7 +116,7 @@ def lay_out(
             support,
             extrapolates=_extrapolates(inputs),
             latent=unseen is not None,
-            horizon=settings.gamma < 1.0,
+            predicted=None if unseen is None else predicted_states(inputs),
         ),
         *rests_on_unseen(names, unseen),
         *constant_reward(inputs),

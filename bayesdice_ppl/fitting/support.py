@@ -21,6 +21,8 @@ MOVED_WARN, MOVED_ABSTAIN = 0.02, 0.1
 """Share of a candidate's steps at which it takes an unlogged action."""
 LOST_WARN, LOST_ABSTAIN = 1e-6, 1e-3
 """Share of a candidate's steps about which the logs say nothing."""
+PREDICTED_WARN, PREDICTED_ABSTAIN = 0.02, 0.1
+"""The same where what these steps are worth is predicted from other states."""
 ESS_WARN, ESS_ABSTAIN = 50.0, 10.0
 """Effective number of transitions behind a ratio."""
 NEGATIVE_WARN, NEGATIVE_ABSTAIN = 0.05, 0.2
@@ -125,7 +127,7 @@ def support_warnings(
     *,
     extrapolates: bool = False,
     latent: bool = False,
-    horizon: bool = False,
+    predicted: Bool[np.ndarray, " N"] | None = None,
 ) -> tuple[SupportWarning, ...]:
     """Warn of every figure that is past its threshold.
 
@@ -141,9 +143,8 @@ def support_warnings(
     latent
         Whether unlogged pairs are latents of the values, which then say themselves how uncertain
         they are.
-    horizon
-        Whether gamma is below 1, so that what follows such a pair counts less and less. Latents
-        then stand for states without a logged action too.
+    predicted
+        For which candidates latents stand for states without a logged action too, shape (N,).
 
     Returns
     -------
@@ -161,12 +162,15 @@ def support_warnings(
             )
             reason = f"takes actions that the log does not have at {moved:.1%} of its steps. {done}"
             found.append(SupportWarning(name, reason, moved > MOVED_ABSTAIN and not extrapolates))
-        if lost > LOST_WARN and not (latent and horizon):
+        least, most = LOST_WARN, LOST_ABSTAIN
+        if predicted is not None and predicted[j]:
+            least, most = PREDICTED_WARN, PREDICTED_ABSTAIN
+        if lost > least:
             reason = (
-                "reaches states in which none of its actions were logged. The log says nothing "
-                f"about {lost:.2%} of its steps."
+                "reaches states in which none of its actions were logged. The log says nothing of "
+                f"{lost:.2%} of its steps."
             )
-            found.append(SupportWarning(name, reason, lost > LOST_ABSTAIN))
+            found.append(SupportWarning(name, reason, lost > most))
         if ess < ESS_WARN:
             reason = (
                 f"rests on {ess:.1f} effective transitions, fewer than {ESS_WARN:g}. Log more of "

@@ -8,7 +8,7 @@ and a candidate is warned of whose belief rests on them more than on its log.
 from __future__ import annotations
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 from bayesdice_ppl.belief import SupportWarning
 from bayesdice_ppl.fitting.inputs import Inputs
@@ -73,6 +73,21 @@ def arriving(inputs: Inputs, problem: Problem) -> Float[np.ndarray, "N S"]:
         entering = np.bincount(cells.initial_state, cells.initial_weight, minlength=dead.shape[1])
         found[j] += np.asarray(problem.pilots.start_weight)[j] * entering
     return np.where(dead, np.maximum(found, 0.0), 0.0)
+
+
+def predicted_states(inputs: Inputs) -> Bool[np.ndarray, " N"]:
+    """Whether latents stand for every state that a candidate gets to without a logged action.
+
+    They do not at gamma = 1, nor for the logging policy where it is estimated: what it does in a
+    state without actions is not known.
+    """
+    pairs, dead = inputs.unseen, inputs.dead_state
+    if pairs is None or inputs.settings.gamma == 1.0:
+        return np.zeros(len(dead), dtype=bool)
+    known = np.zeros(dead.shape)
+    for j, row in enumerate(pairs.probability):
+        known[j] = np.bincount(pairs.state, row, minlength=dead.shape[1])
+    return np.all(~dead | (known > 0.5), axis=1)
 
 
 def rests_on_unseen(names: tuple[str, ...], unseen: Unseen | None) -> list[SupportWarning]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import jax
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
@@ -137,6 +138,7 @@ def add_unseen(
     that a value relies on them less: error = (w + alpha) noise + latents, where w is d(s) pi(a|s)
     at logged pairs and alpha the slope of the prediction.
     """
+    pilots = jax.tree.map(np.asarray, pilots)
     n_pairs, n_states = len(cells.pair_state), candidates.kept.shape[1]
     share = pilots.by_pair * sums_by(cells.count, cells.pair, n_pairs) / cells.n_transitions
     occupancy = sums_by(share.T, cells.pair_state, n_states).T + arriving
@@ -232,13 +234,19 @@ def _scale(
     known: Bool[np.ndarray, "N P"],
     otherwise: Float[np.ndarray, " N"],
 ) -> Float[np.ndarray, " N"]:
-    """The sd of the numbers without their noise, or as much as chance may have hidden of it."""
+    """The largest sd that the numbers may have, less their noise: 1 log in 20 hides more.
+
+    Few numbers may lie together by chance. Spreads are looked for in units of this sd.
+    """
+    from scipy.special import chdtri
+
     count = known.sum(axis=1)
     many = np.maximum(count - 1, 1)
     middle = np.where(known, value, 0.0).sum(axis=1) / np.maximum(count, 1)
     variance = np.where(known, (value - middle[:, None]) ** 2, 0.0).sum(axis=1) / many
     average = np.where(known, noise, 0.0).sum(axis=1) / np.maximum(count, 1)
-    found = np.sqrt(np.maximum(variance - average, variance * np.sqrt(2.0 / many)))
+    largest = variance * many / chdtri(many, 0.95)
+    found = np.sqrt(np.maximum(largest - average, variance * np.sqrt(2.0 / many)))
     found = np.where(count < FEWEST_PAIRS, np.maximum(found, otherwise), found)
     return np.where(found > 0.0, found, np.finfo(float).tiny ** 0.25)
 

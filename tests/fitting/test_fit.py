@@ -91,6 +91,7 @@ def partly_logged(plain):
         rng_key=KEY,
         inference="exact",
         constraint=bd.Constraint(small_sample=False),
+        prior=bd.Prior(unseen="moved"),
         draws=200,
     )
     return logs, policies, belief

@@ -38,6 +38,7 @@ def test_a_rare_unlogged_action_can_be_too_much_for_a_sharp_belief():
         rng_key=jax.random.key(0),
         inference="exact",
         draws=10,
+        prior=bd.Prior(unseen="moved"),
     )
     warnings = json.loads(belief.attrs["support_warnings"])
     assert [w["policy"] for w in warnings] == ["unseen"]

@@ -6,6 +6,7 @@ import jax
 import numpy as np
 import polars as pl
 import pytest
+from scipy.stats import chi2
 
 import bayesdice_ppl as bd
 from bayesdice_ppl.inference.hierarchy import PairNumbers, Sums, predict
@@ -41,8 +42,9 @@ def by_hand(frame, tables):
     pool = scatter.sum() / (visits - 1).sum()
     noise = (scatter + 2 * pool) / (visits + 1) / visits
     value = np.array([g.mean() for g in groups])
-    spread = value.var(ddof=1)
-    variance = max(spread - noise.mean(), spread * np.sqrt(2 / (len(seen) - 1)))
+    spread, free = value.var(ddof=1), len(seen) - 1
+    largest = spread * free / chi2.ppf(0.05, free)
+    variance = max(largest - noise.mean(), spread * np.sqrt(2 / free))
     never = [(s, a) for s in range(n_states) for a in range(n_actions) if (s, a) not in seen]
     n = len(tables)
     codes, others = np.array(seen).T, np.array(never).T
