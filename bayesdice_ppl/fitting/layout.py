@@ -25,6 +25,7 @@ from bayesdice_ppl.fitting.support import (
     measure_support,
     support_warnings,
 )
+from bayesdice_ppl.fitting.tails import tail_indices, tail_warnings
 from bayesdice_ppl.fitting.warnings import (
     adaptive_log,
     capped_weight,
@@ -92,6 +93,8 @@ def lay_out(
     df = np.asarray(problem.pilots.degrees_of_freedom)
     known = inputs.action_ratios
     outside = outside_log(inputs, rng_key)
+    tails = problem.tails
+    index = tail_indices(inputs, problem) if settings.statistic[0].plain else None
     warnings = [
         *support_warnings(names, support, extrapolates=_extrapolates(inputs)),
         *constant_reward(inputs),
@@ -105,6 +108,7 @@ def lay_out(
         *thin_spread(names, df, problem.unit),
         *adaptive_log(names, problem.unit),
         *short_log(names, problem.unit),
+        *tail_warnings(names, problem, index),
         *unconverged(names, solution.drift),
         *unmixed(names, solution),
         *more,
@@ -141,6 +145,9 @@ def lay_out(
         guide_mean=mean,
         guide_sd=sd,
         degrees_of_freedom=df,
+        skewness=None if tails is None else tails.skewness,
+        effective_errors=None if tails is None else tails.effective,
+        tail_index=index,
         svi_drift=solution.drift.max(axis=1),
         prior_mean=prior_mean,
         prior_sd=prior_sd,
