@@ -21,6 +21,7 @@ from bayesdice_ppl.inference.copula import correlation_matrix, influence_covaria
 from bayesdice_ppl.inference.marginals import OneValue, one_value
 from bayesdice_ppl.inference.skewness import (
     Rows,
+    Tails,
     measure_tails,
     of_entries,
     skewness_of,
@@ -38,8 +39,9 @@ class ValueBelief(NamedTuple):
     ----------
     mean, sd, degrees_of_freedom
         Location, scale and degrees of freedom (infinite: a normal) of each value, shape (N,).
-    skewness
-        Of the error of each estimate, shape (N,).
+    tails
+        Skewness of the error of each estimate, and what else its moments say; None without the
+        small-sample rule.
     correlation
         Of the normal scores, shape (N, N).
     """
@@ -47,7 +49,7 @@ class ValueBelief(NamedTuple):
     mean: Float[Any, " N"]
     sd: Float[Any, " N"]
     degrees_of_freedom: Float[Any, " N"]
-    skewness: Float[Any, " N"]
+    tails: Tails | None
     correlation: Float[Any, "N N"]
 
 
@@ -84,12 +86,14 @@ def value_belief(
     if settings.joint:
         covariance = influence_covariance(cells, pilots, small_sample=form.small_sample)
         correlation = correlation_matrix(covariance)
-    df, skewness = pilots.degrees_of_freedom, np.zeros(len(mean))
+    df, tails = pilots.degrees_of_freedom, None
     if form.small_sample:
-        tails = measure_tails(cells, pilots, rows)
-        sd = np.sqrt(sd**2 + of_entries(tails, "hidden"))
-        skewness = skewness_of(of_entries(tails, "third"), sd**2, df)
-    return ValueBelief(mean, sd, df, skewness, correlation)
+        found = measure_tails(cells, pilots, rows)
+        hidden = of_entries(found, "hidden")
+        sd = np.sqrt(sd**2 + hidden)
+        skewness = skewness_of(of_entries(found, "third"), sd**2, df)
+        tails = Tails(skewness, hidden, of_entries(found, "effective"))
+    return ValueBelief(mean, sd, df, tails, correlation)
 
 
 def draw_belief(belief: ValueBelief, draws: int, rng_key: PRNGKeyArray) -> Float[np.ndarray, "S N"]:
@@ -98,7 +102,8 @@ def draw_belief(belief: ValueBelief, draws: int, rng_key: PRNGKeyArray) -> Float
         shape = (draws, len(belief.mean))
         normal = normal_numbers(rng_key, shape, np.dtype(np.float64))
     score = normal @ symmetric_root(belief.correlation)
-    quantile = standard_quantile(score, belief.degrees_of_freedom, belief.skewness)
+    lean = None if belief.tails is None else belief.tails.skewness
+    quantile = standard_quantile(score, belief.degrees_of_freedom, lean)
     return belief.mean + belief.sd * quantile
 
 

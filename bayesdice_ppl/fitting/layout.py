@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import PRNGKeyArray
+from jaxtyping import Float, PRNGKeyArray
 
 from bayesdice_ppl.arrays import compiled_for_jax, each
 from bayesdice_ppl.belief import OwnVariables, SupportWarning, make_belief, origin
@@ -93,8 +93,8 @@ def lay_out(
     df = np.asarray(problem.pilots.degrees_of_freedom)
     known = inputs.action_ratios
     outside = outside_log(inputs, rng_key)
+    index, tail_said = _tails(inputs, problem)
     tails = problem.tails
-    index = tail_indices(inputs, problem) if settings.statistic[0].plain else None
     warnings = [
         *support_warnings(names, support, extrapolates=_extrapolates(inputs)),
         *constant_reward(inputs),
@@ -108,7 +108,7 @@ def lay_out(
         *thin_spread(names, df, problem.unit),
         *adaptive_log(names, problem.unit),
         *short_log(names, problem.unit),
-        *tail_warnings(names, problem, index),
+        *tail_said,
         *unconverged(names, solution.drift),
         *unmixed(names, solution),
         *more,
@@ -187,6 +187,19 @@ def lay_out(
         logged_policy=LOGGED if settings.include_logged else None,
         regularization=table or None,
     )
+
+
+def _tails(
+    inputs: Inputs, problem: Problem
+) -> tuple[Float[np.ndarray, " N"] | None, list[SupportWarning]]:
+    """Index of the rewards' tail, if the value is their mean, and what is to be said of tails."""
+    tails, index = problem.tails, None
+    if tails is None:
+        return None, []
+    if inputs.settings.statistic[0].plain:
+        active = np.asarray(inputs.candidates.active) > 0.0
+        index = tail_indices(tails, inputs.reward, inputs.pairs.of_row, active)
+    return index, tail_warnings(inputs.names, tails, index)
 
 
 def _grouped_rows(logs: Logs, problem: Problem) -> list[np.ndarray]:

@@ -9,11 +9,10 @@ no variance.
 from __future__ import annotations
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float, Int
 
 from bayesdice_ppl.belief import SupportWarning
-from bayesdice_ppl.fitting.inputs import Inputs
-from bayesdice_ppl.inference import Problem
+from bayesdice_ppl.inference import Tails
 
 HEAVY = 0.5
 """Tail index past which a belief abstains, if few errors make its width."""
@@ -61,29 +60,29 @@ def tail_index(values: Float[np.ndarray, " n"]) -> float:
     return (size * found + _NORMAL_TAIL * _HALF) / (size + _NORMAL_TAIL)
 
 
-def tail_indices(inputs: Inputs, problem: Problem) -> Float[np.ndarray, " N"] | None:
+def tail_indices(
+    tails: Tails,
+    reward: Float[np.ndarray, " n"],
+    pair: Int[np.ndarray, " n"],
+    active: Bool[np.ndarray, "N P"],
+) -> Float[np.ndarray, " N"]:
     """Index of the rewards' longer tail for each candidate; NaN where nothing depends on it.
 
     Parameters
     ----------
-    inputs, problem
-        The input and the problem of the mean reward.
-
-    Returns
-    -------
-    array
-        Shape (N,), or None where a belief has no skewness.
+    tails
+        Of the beliefs of the mean reward.
+    reward, pair
+        Reward and pair of each row that is used, shape (n,).
+    active
+        Whether a candidate visits a pair, shape (N, P).
 
     Notes
     -----
     Rewards are measured from the mean of their pair. Of the rewards that most rows share, such as
     0 where few rows pay, none is in a tail.
     """
-    tails = problem.tails
-    if tails is None:
-        return None
     found = np.full(len(tails.effective), np.nan)
-    reward, pair = inputs.reward, inputs.pairs.of_row
     if not np.any(tails.effective < MANY):
         return found
     value, count = np.unique(reward, return_counts=True)
@@ -92,7 +91,6 @@ def tail_indices(inputs: Inputs, problem: Problem) -> Float[np.ndarray, " N"] | 
         differs = reward != value[count.argmax()]
     visits = np.maximum(np.bincount(pair), 1)
     off = reward - (np.bincount(pair, reward) / visits)[pair]
-    active = np.asarray(inputs.candidates.active) > 0.0
     known: dict[bytes, float] = {}
     for j in np.flatnonzero(tails.effective < MANY):
         side = 1.0 if tails.skewness[j] >= 0.0 else -1.0
@@ -106,7 +104,9 @@ def tail_indices(inputs: Inputs, problem: Problem) -> Float[np.ndarray, " N"] | 
 
 
 def tail_warnings(
-    names: tuple[str, ...], problem: Problem, index: Float[np.ndarray, " N"] | None
+    names: tuple[str, ...],
+    tails: Tails,
+    index: Float[np.ndarray, " N"] | None,
 ) -> list[SupportWarning]:
     """Warn where a width rests on few errors, or on a tail that has more to come.
 
@@ -114,14 +114,11 @@ def tail_warnings(
     ----------
     names
         Names of the candidates.
-    problem
-        The problem of the belief's value.
+    tails
+        Of the beliefs.
     index
         From `tail_indices`, or None where it was not looked at.
     """
-    tails = problem.tails
-    if tails is None:
-        return []
     found = []
     for j, name in enumerate(names):
         effective = float(tails.effective[j])

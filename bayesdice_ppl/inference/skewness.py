@@ -50,8 +50,8 @@ class Tails(NamedTuple):
     hidden
         Variance that pairs without a rare reward do not show, shape (N,). Sigma includes it.
     effective
-        Effective number of errors, (sum u^2)^2 / sum u^4, shape (N,): how many rows, or groups of
-        rows, a width rests on.
+        Effective number of errors, (sum u^2)^2 / sum u^4 over rows and starts, shape (N,): how many
+        of them a width rests on, whatever the unit of independence.
     """
 
     skewness: Float[np.ndarray, " N"]
@@ -142,7 +142,7 @@ def measure_tails(
         elif by_episode:
             sums = _by_episode(cells, pilots, j, mean)
         if sums is not None:
-            third, square, fourth = float((sums**3).sum()), sums @ sums, (sums**4).sum()
+            third = float((sums**3).sum())
         effective = float(square**2 / fourth) if fourth > 0.0 else np.inf
         found.append(OneTail(float(third), hidden, effective))
     return found
