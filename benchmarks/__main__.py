@@ -21,6 +21,7 @@ TABLES = (
     "worlds",
     "calibration",
     "skewness",
+    "tails",
     "price",
     "garnet",
     "taxi",
@@ -34,6 +35,7 @@ TABLES = (
 COVERAGE = (
     "calibration",
     "skewness",
+    "tails",
     "garnet",
     "taxi",
     "statistics",

@@ -1,9 +1,10 @@
 """Skewness: would a belief with skewness and lighter tails be narrower than Student's t, and hold.
 
-On two-armed bandits with few pulls the library's Student t is wider than the exact Beta posterior
-of rewards that are 0 or 1. Two remedies that know nothing of the rewards' kind are tried on the
-same logs: the third moment bends the quantiles (Wilson and Hilferty, 1931), and the fourth sets the
-tails, which for two-valued rewards are a normal's, as their spread follows from their mean.
+On two-armed bandits with few pulls Student's t is wider than the exact Beta posterior of rewards
+that are 0 or 1. The library bends it by the Gamma of the errors' third moment. Two other remedies
+that know nothing of the rewards' kind are tried on the same logs: the third moment bends the
+quantiles (Wilson and Hilferty, 1931), and the fourth sets the tails, which for two-valued rewards
+are a normal's, as their spread follows from their mean.
 """
 
 import itertools
@@ -16,6 +17,7 @@ import numpy as np
 from scipy.stats import t as student
 
 from bayesdice_ppl.experiments.coverage import LEVELS, coverage_of
+from bayesdice_ppl.inference.skewness import skewness_of, standard_quantile
 from bayesdice_ppl.keys import seed_sequence
 from benchmarks.tables import RESULTS, write_table
 
@@ -25,7 +27,7 @@ KINDS = ("0 or 1", "normal", "exponential")
 ARMS = ((0.75, 0.25), (0.6, 0.5))
 BEHAVIORS = (0.5, 0.25)
 TARGETS = (0.9, 0.5)
-FORMS = ("student t", "skewed", "skewed, adaptive tails", "beta posterior")
+FORMS = ("student t", "library", "skewed", "skewed, adaptive tails", "beta posterior")
 TAILS = np.concatenate([(1.0 - np.array(LEVELS)) / 2.0, (1.0 + np.array(LEVELS)) / 2.0])
 COMMAND = "python -m benchmarks skewness"
 NOTES = (
@@ -36,8 +38,10 @@ NOTES = (
     "pulled. `mace`: mean over the bandits of the five levels' mean |coverage - nominal|; `worst`: "
     "the largest. `coverage_90` is a mean, too; `width_50`, `width_90` are mean ratios of the "
     "median width to Student t's.",
-    "`student t` is the library's belief. `skewed` bends its quantiles by the third central moment "
-    "of the rewards within an arm. `adaptive tails` counts degrees of freedom, and divides sums of "
+    "`student t` is the library's belief without skewness and hidden variance, `library` with "
+    "them (`bayesdice_ppl.inference.skewness`). `skewed` bends its quantiles by the third central "
+    "moment of the rewards within an arm. `adaptive tails` counts degrees of freedom, and divides "
+    "sums of "
     "squares, by what is left of the squares' variance when they are regressed on the rewards "
     "(nothing for two-valued rewards, all of it for a normal), pooled over arms with the weight of "
     "two rewards of a normal. `beta posterior` knows that rewards are 0 or 1, and has the prior "
@@ -101,7 +105,7 @@ class Shape(NamedTuple):
 
 
 def believe(sums: Sums, target: float, form: str) -> Shape:
-    """Belief of a policy's value in one of the first three forms."""
+    """Belief of a policy's value in one of the forms but the last."""
     share = np.array([target, 1.0 - target])
     n, second = sums.pulls, sums.second
     tails = tail_share(sums) if form.endswith("tails") else np.ones(len(n))
@@ -110,6 +114,8 @@ def believe(sums: Sums, target: float, form: str) -> Shape:
     scale = np.sqrt(variance.sum(axis=1))
     heavy = (variance**2 * tails[:, None] / (n + 1.0)).sum(axis=1)
     df = np.where(heavy > 0.0, scale**4 / np.where(heavy > 0.0, heavy, 1.0), np.inf)
+    if form == "library":
+        return bend(sums, share, Shape(sums.mean @ share, scale, df, np.zeros(len(n))))
     if form == "student t":
         skewness = np.zeros(len(n))
     else:
@@ -120,8 +126,30 @@ def believe(sums: Sums, target: float, form: str) -> Shape:
     return Shape(sums.mean @ share, scale, df, skewness)
 
 
-def ends(shape: Shape) -> np.ndarray:
+def bend(sums: Sums, share: np.ndarray, plain: Shape) -> Shape:
+    """The library's belief, from Student's t."""
+    n, second = sums.pulls, sums.second
+    repeats = np.maximum((n - 1).sum(axis=1), 1)[:, None]
+    pool, pool_3 = (x.sum(axis=1)[:, None] / repeats for x in (second, sums.third))
+    squares = (second**2 / n).sum(axis=1)
+    noise = sums.fourth.sum(axis=1) - squares
+    varies = squares > 0.0
+    weight = np.where(varies, np.maximum(noise / np.where(varies, squares, 1.0), 2.0), 2.0)[:, None]
+    rest = n * (n - 1.0 + weight)
+    wide = (share**2 * (second + weight * pool) / rest).sum(axis=1)
+    seen = (share**2 * second / n**2).sum(axis=1)
+    variance = np.maximum(np.maximum(wide, seen), plain.scale**2)
+    third = (share**3 * (sums.third + weight * pool_3) / (n * rest)).sum(axis=1)
+    skewness = skewness_of(third, variance, plain.degrees_of_freedom)
+    return plain._replace(scale=np.sqrt(variance), skewness=skewness)
+
+
+def ends(shape: Shape, form: str = "") -> np.ndarray:
     """Lower ends at each level and upper ends, shape (T, 2 L)."""
+    if form == "library":
+        score = np.repeat(student.ppf(TAILS, np.inf)[:, None], len(shape.mean), axis=1)
+        bent = standard_quantile(score, shape.degrees_of_freedom, shape.skewness).T
+        return shape.mean[:, None] + shape.scale[:, None] * bent
     # Past a million degrees of freedom SciPy's quantiles are a normal's.
     score = student.ppf(TAILS, np.minimum(shape.degrees_of_freedom, 1e6)[:, None])
     bent = shape.skewness[:, None]
@@ -150,9 +178,11 @@ def run(kind: str, n: int, trials: int) -> list[dict[str, object]]:
         sums = play(kind, arms, behavior, n, trials, seed)
         truth = target * arms[0] + (1.0 - target) * arms[1]
         plain = np.ones(len(LEVELS))
-        for form in FORMS[: 4 if kind == "0 or 1" else 3]:
-            exact = form == FORMS[3]
-            given = beta_ends(sums, target, seed) if exact else ends(believe(sums, target, form))
+        for form in FORMS[: None if kind == "0 or 1" else -1]:
+            if form == FORMS[-1]:
+                given = beta_ends(sums, target, seed)
+            else:
+                given = ends(believe(sums, target, form), form)
             low, high = given[:, : len(LEVELS)], given[:, len(LEVELS) :]
             held = (low - 1e-12 <= truth) & (truth <= high + 1e-12)
             coverage = coverage_of(held, np.array(LEVELS), seed=0)

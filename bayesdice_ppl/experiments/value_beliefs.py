@@ -13,25 +13,35 @@ from typing import Any, NamedTuple, final
 import jax
 import numpy as np
 from jaxtyping import Float, PRNGKeyArray
-from scipy.special import ndtr, stdtrit
 
 from bayesdice_ppl.arrays import one_by_one, symmetric_root
 from bayesdice_ppl.errors import SettingsError
 from bayesdice_ppl.fitting import FitSettings
 from bayesdice_ppl.inference.copula import correlation_matrix, influence_covariance
 from bayesdice_ppl.inference.marginals import OneValue, one_value
+from bayesdice_ppl.inference.skewness import (
+    Rows,
+    Tails,
+    measure_tails,
+    of_entries,
+    skewness_of,
+    standard_quantile,
+)
 from bayesdice_ppl.keys import normal_numbers
 from bayesdice_ppl.moments import Candidates, Cells
 
 
 @final
 class ValueBelief(NamedTuple):
-    """Student t beliefs of N values, tied by a Gaussian copula.
+    """Student t beliefs of N values, bent by their skewness and tied by a Gaussian copula.
 
     Attributes
     ----------
     mean, sd, degrees_of_freedom
         Location, scale and degrees of freedom (infinite: a normal) of each value, shape (N,).
+    tails
+        Skewness of the error of each estimate, and what else its moments say; None without the
+        small-sample rule.
     correlation
         Of the normal scores, shape (N, N).
     """
@@ -39,10 +49,13 @@ class ValueBelief(NamedTuple):
     mean: Float[Any, " N"]
     sd: Float[Any, " N"]
     degrees_of_freedom: Float[Any, " N"]
+    tails: Tails | None
     correlation: Float[Any, "N N"]
 
 
-def value_belief(cells: Cells, candidates: Candidates, settings: FitSettings) -> ValueBelief:
+def value_belief(
+    cells: Cells, candidates: Candidates, settings: FitSettings, rows: Rows
+) -> ValueBelief:
     """Closed-form belief of the values of all candidates.
 
     Parameters
@@ -52,6 +65,8 @@ def value_belief(cells: Cells, candidates: Candidates, settings: FitSettings) ->
     settings
         The fit's settings: those of the library by default or of ``preset="paper"``, in which the
         price is n whatever the rank of the residual is.
+    rows
+        The rows behind the cells.
 
     Raises
     ------
@@ -71,18 +86,25 @@ def value_belief(cells: Cells, candidates: Candidates, settings: FitSettings) ->
     if settings.joint:
         covariance = influence_covariance(cells, pilots, small_sample=form.small_sample)
         correlation = correlation_matrix(covariance)
-    return ValueBelief(mean, sd, pilots.degrees_of_freedom, correlation)
+    df, tails = pilots.degrees_of_freedom, None
+    if form.small_sample:
+        found = measure_tails(cells, pilots, rows)
+        hidden = of_entries(found, "hidden")
+        sd = np.sqrt(sd**2 + hidden)
+        skewness = skewness_of(of_entries(found, "third"), sd**2, df)
+        tails = Tails(skewness, hidden, of_entries(found, "effective"))
+    return ValueBelief(mean, sd, df, tails, correlation)
 
 
 def draw_belief(belief: ValueBelief, draws: int, rng_key: PRNGKeyArray) -> Float[np.ndarray, "S N"]:
-    """Draw values jointly, shape (S, N): each normal score at its own quantile of Student's t."""
+    """Draw values jointly, shape (S, N): each normal score at the quantile of its own value."""
     with jax.enable_x64(True):
         shape = (draws, len(belief.mean))
         normal = normal_numbers(rng_key, shape, np.dtype(np.float64))
     score = normal @ symmetric_root(belief.correlation)
-    # From the lower tail, where probabilities keep their precision.
-    tail = stdtrit(belief.degrees_of_freedom, ndtr(-np.abs(score)))
-    return belief.mean + belief.sd * np.copysign(tail, score)
+    lean = None if belief.tails is None else belief.tails.skewness
+    quantile = standard_quantile(score, belief.degrees_of_freedom, lean)
+    return belief.mean + belief.sd * quantile
 
 
 def check_form(settings: FitSettings) -> None:

@@ -61,7 +61,7 @@ def draw_values(
     inputs = read_inputs(logs, policies, settings, rng_key)
     keys = split_key(rng_key)
     if settings.tabular:
-        belief = value_belief(inputs.cells, inputs.candidates, settings)
+        belief = value_belief(inputs.cells, inputs.candidates, settings, inputs.cell_rows)
         return draw_belief(belief, draws, keys[1])
     form = settings.form
     problem = prepare(inputs.cells, inputs.candidates, form, guided=False)

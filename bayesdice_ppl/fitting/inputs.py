@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float, Int, Shaped
 from bayesdice_ppl.features import FeatureMap, SampledActions
 from bayesdice_ppl.fitting.action_ratio import ActionRatios
 from bayesdice_ppl.fitting.settings import FitSettings
-from bayesdice_ppl.inference import Problem, UnseenPairs
+from bayesdice_ppl.inference import Problem, Rows, UnseenPairs
 from bayesdice_ppl.logs import Logs, UsableRows
 from bayesdice_ppl.moments import Candidates, Cells, LoggedPairs
 
@@ -85,6 +85,11 @@ class Inputs(NamedTuple):
     def reward(self) -> Float[np.ndarray, " n"]:
         """Rewards of the rows that are used, shape (n,)."""
         return self.logs.reward[self.rows.mask]
+
+    @property
+    def cell_rows(self) -> Rows:
+        """The rows that are used, behind the cells."""
+        return Rows(self.cell_of_row, self.reward)
 
 
 class Prepared(NamedTuple):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import PRNGKeyArray
+from jaxtyping import Float, PRNGKeyArray
 
 from bayesdice_ppl.arrays import compiled_for_jax, each
 from bayesdice_ppl.belief import OwnVariables, SupportWarning, make_belief, origin
@@ -25,6 +25,7 @@ from bayesdice_ppl.fitting.support import (
     measure_support,
     support_warnings,
 )
+from bayesdice_ppl.fitting.tails import tail_indices, tail_warnings
 from bayesdice_ppl.fitting.unseen import predicted_states, rests_on_unseen
 from bayesdice_ppl.fitting.warnings import (
     adaptive_log,
@@ -110,6 +111,8 @@ def lay_out(
     df = np.asarray(problem.pilots.degrees_of_freedom)
     known = inputs.action_ratios
     outside = outside_log(inputs, rng_key)
+    index, tail_said = _tails(inputs, problem)
+    tails = problem.tails
     warnings = [
         *support_warnings(
             names,
@@ -130,6 +133,7 @@ def lay_out(
         *thin_spread(names, df, problem.unit),
         *adaptive_log(names, problem.unit),
         *short_log(names, problem.unit),
+        *tail_said,
         *unconverged(names, solution.drift),
         *unmixed(names, solution),
         *more,
@@ -168,6 +172,9 @@ def lay_out(
         guide_mean=mean,
         guide_sd=sd,
         degrees_of_freedom=df,
+        skewness=None if tails is None else tails.skewness,
+        effective_errors=None if tails is None else tails.effective,
+        tail_index=index,
         svi_drift=solution.drift.max(axis=1),
         prior_mean=prior_mean,
         prior_sd=prior_sd,
@@ -213,6 +220,19 @@ def lay_out(
         logged_policy=LOGGED if settings.include_logged else None,
         regularization=table or None,
     )
+
+
+def _tails(
+    inputs: Inputs, problem: Problem
+) -> tuple[Float[np.ndarray, " N"] | None, list[SupportWarning]]:
+    """Index of the rewards' tail, if the value is their mean, and what is to be said of tails."""
+    tails, index = problem.tails, None
+    if tails is None:
+        return None, []
+    if inputs.settings.statistic[0].plain:
+        active = np.asarray(inputs.candidates.active) > 0.0
+        index = tail_indices(tails, inputs.reward, inputs.pairs.of_row, active)
+    return index, tail_warnings(inputs.names, tails, index)
 
 
 def _grouped_rows(logs: Logs, problem: Problem) -> list[np.ndarray]:

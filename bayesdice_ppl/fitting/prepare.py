@@ -73,6 +73,7 @@ def prepare_fit(
         dependence=dependence_of(logs, inputs.rows, inputs.cell_of_row, settings)
         if dependent
         else None,
+        rows=inputs.cell_rows,
         guided=guided or engine.guided,
         tangent=engine.tangent,
     )

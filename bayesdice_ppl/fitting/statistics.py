@@ -88,9 +88,15 @@ def count_statistics(prepared: Prepared) -> Entries:
         inputs.settings.form,
         rewards,
         None if known is None else known.following(prepared.problem.unit),
+        rows=inputs.cell_rows,
         guided=inputs.settings.inference.guided,
         tangent=inputs.settings.inference.tangent,
     )
+    if problem.tails is not None:
+        # A quantile is found from the mass below it, which has a Student's t.
+        inverted = np.repeat([s.inverted for s in statistics], len(inputs.names))
+        skewness = np.where(inverted, 0.0, problem.tails.skewness)
+        problem = problem._replace(tails=problem.tails._replace(skewness=skewness))
     names = inputs.names * n_statistics
     return Entries(problem, candidates, names, distributions, centers)
 
@@ -192,6 +198,7 @@ def first_statistic(
         prices=problem.prices[:n],
         rewards=None,
         unit=None if problem.unit is None else problem.unit.first(n),
+        tails=None if problem.tails is None else problem.tails.first(n),
     )
     drawn = Draws(
         drawn.value[:, :n],

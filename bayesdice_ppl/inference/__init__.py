@@ -17,6 +17,7 @@ from bayesdice_ppl.inference.one_model import (
 from bayesdice_ppl.inference.pilot import Pilot, run_pilot
 from bayesdice_ppl.inference.problem import FitForm, Problem, prepare
 from bayesdice_ppl.inference.search import search_price
+from bayesdice_ppl.inference.skewness import Rows, Tails
 from bayesdice_ppl.inference.svi import Svi, run_svi
 from bayesdice_ppl.inference.unseen import Unseen, UnseenPairs, add_unseen
 
@@ -35,8 +36,10 @@ __all__ = [
     "OneModelPosterior",
     "Pilot",
     "Problem",
+    "Rows",
     "Solution",
     "Svi",
+    "Tails",
     "Unit",
     "Unseen",
     "UnseenPairs",

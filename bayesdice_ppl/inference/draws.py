@@ -1,7 +1,7 @@
 """From posteriors to draws: value, weights and loss, joint over the candidates.
 
-Values have the heavier tails of Student's t under the small-sample rule. The copula reorders whole
-draws, so that errors on the same logs move together.
+Values have the heavier tails of Student's t under the small-sample rule, and the skewness of their
+estimate's error. The copula reorders whole draws, so that errors on the same logs move together.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from bayesdice_ppl.inference.copula import (
 from bayesdice_ppl.inference.dependence import group_covariance
 from bayesdice_ppl.inference.engine import Solution
 from bayesdice_ppl.inference.problem import QUICK, FitForm, Problem
+from bayesdice_ppl.inference.skewness import standard_quantile
 from bayesdice_ppl.inference.unseen import Unseen
 from bayesdice_ppl.keys import normal_numbers, split_key
 from bayesdice_ppl.models import GaussianPosterior, Ratio, less_value
@@ -103,7 +104,9 @@ def draw(
             normal = None
             sd = np.sqrt(np.sum(factor[:, -1] ** 2, axis=1))
             score = ((latent[:, :, -1] - mean[:, -1:]) / np.where(sd > 0.0, sd, 1.0)[:, None]).T
-        value = _student_values(score, mean[:, -1], factor[:, -1], df)
+        lean = None if problem.tails is None else problem.tails.skewness
+        scale = np.sqrt(np.sum(factor[:, -1] ** 2, axis=1))
+        value = mean[:, -1] + scale * standard_quantile(score, df, lean)
         found = _draws(
             problem.arrays,
             solution.posterior,
@@ -115,9 +118,10 @@ def draw(
         value, loss, weight = (np.asarray(array) for array in found[:3])
         own = None if found[3] is None else np.asarray(found[3])
         if unseen is not None:
-            scale = unseen.sd(np.sqrt(np.sum(factor[:, -1] ** 2, axis=1)))
-            center = mean[:, -1] + unseen.shift
-            value = _student_values(score, center, scale[:, None], unseen.degrees_of_freedom)
+            # What the latents add is symmetric, so that it dilutes the third moment.
+            lean = None if lean is None else lean * (1.0 - unseen.share) ** 1.5
+            found_there = standard_quantile(score, unseen.degrees_of_freedom, lean)
+            value = mean[:, -1] + unseen.shift + unseen.sd(scale) * found_there
         n_statistics = drawing.n_statistics
         if not drawing.joint and n_statistics == 1:
             return Draws(value, loss, weight, np.eye(n_policies), own)
@@ -187,20 +191,6 @@ def _scores(
     sd = np.sqrt(np.sum(factor**2, axis=1))
     unit = factor / np.where(sd > 0.0, sd, 1.0)[:, None]
     return normal @ unit.T if normal.ndim == 2 else np.einsum("nsl,nl->sn", normal, unit)
-
-
-def _student_values(
-    score: Float[np.ndarray, "S N"],
-    mean: Float[np.ndarray, " N"],
-    factor: Float[np.ndarray, "N L"],
-    df: Float[np.ndarray, " N"],
-) -> Float[np.ndarray, "S N"]:
-    """Values of the draws: the quantile of Student's t at each draw's normal score."""
-    from scipy.special import ndtr, stdtrit
-
-    sd = np.sqrt(np.sum(factor**2, axis=1))
-    # From the lower tail, where probabilities keep their precision.
-    return mean + sd * np.copysign(stdtrit(df, ndtr(-np.abs(score))), score)
 
 
 @partial(compiled_for_jax, static_argnames="gaussian", compiler_options=QUICK)

@@ -12,7 +12,7 @@ import jax
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from bayesdice_ppl.arrays import each, library_of, one_by_one, replaced
+from bayesdice_ppl.arrays import added, each, library_of, one_by_one, replaced
 from bayesdice_ppl.constraint import (
     AuxiliaryConstraint,
     ChanceConstraint,
@@ -29,6 +29,7 @@ from bayesdice_ppl.constraint import (
 from bayesdice_ppl.inference.dependence import Dependence, Unit, settle
 from bayesdice_ppl.inference.jackknife import Groups, deal_groups, widened
 from bayesdice_ppl.inference.pilot import Pilot, run_pilot
+from bayesdice_ppl.inference.skewness import Rows, Tails, measure_tails, of_entries, skewness_of
 from bayesdice_ppl.models import (
     Coordinates,
     LinearGaussianRatio,
@@ -118,6 +119,9 @@ class Problem(NamedTuple):
     dependence, unit
         The rows behind the cells, and the unit of independence; None where transitions, or
         episodes, were taken as they are.
+    tails
+        What third and fourth moments of the errors say, or None where values have Student's t as
+        it is: with other than one-hot features, or without the small-sample rule.
     """
 
     cells: Cells
@@ -129,6 +133,7 @@ class Problem(NamedTuple):
     rewards: TransformedRewards | None = None
     dependence: Dependence | None = None
     unit: Unit | None = None
+    tails: Tails | None = None
 
     @property
     def tangent(self) -> bool:
@@ -145,7 +150,7 @@ class Problem(NamedTuple):
     @property
     def arrays(self) -> Problem:
         """What compiled functions take: without prices and what is known of the rows."""
-        return self._replace(prices=(), rewards=None, dependence=None, unit=None)
+        return self._replace(prices=(), rewards=None, dependence=None, unit=None, tails=None)
 
     @property
     def n_policies(self) -> int:
@@ -169,6 +174,7 @@ def prepare(
     rewards: TransformedRewards | None = None,
     dependence: Dependence | None = None,
     *,
+    rows: Rows | None = None,
     guided: bool = True,
     tangent: bool = False,
 ) -> Problem:
@@ -186,6 +192,8 @@ def prepare(
         Each entry's transformed rewards, or None for the log's own.
     dependence
         The rows behind the cells and how they may be grouped, for the unit of independence.
+    rows
+        The rows behind the cells, for skewness; None: values have Student's t as it is.
     guided
         Whether the engine moves in coordinates. For many pairs they cost as much as a closed form,
         so they are made only if needed.
@@ -196,7 +204,7 @@ def prepare(
     sums = None if rewards is None else rewards._replace(by_row=None, cell=None)
     with jax.enable_x64(True):
         first = _pilots if form.plain else _compiled_pilots
-        ratio, pilots, rows = first(
+        ratio, pilots, live = first(
             jax.tree.map(np.asarray, cells),
             jax.tree.map(np.asarray, candidates),
             sums,
@@ -209,6 +217,12 @@ def prepare(
         unit = None
         if dependence is not None:
             pilots, unit = settle(cells, pilots, dependence, rewards)
+        tails = None
+        if rows is not None and form.small_sample and form.moments.tabular:
+            groups = None
+            if dependence is not None and unit is not None and unit.groupings:
+                groups = (dependence, unit)
+            pilots, tails = _with_tails(cells, pilots, rows, rewards, form.by_episode, groups)
         n = float(cells.n_transitions)
         covariances = np.asarray(pilots.covariance)
         kept = _own_rows(covariances.shape[-1], chosen)
@@ -233,7 +247,7 @@ def prepare(
             jax.tree.map(np.asarray, cells),
             ratio,
             pilots,
-            rows,
+            live,
             sums,
             np.asarray([price.lam / price.epsilon for price in prices]),
             np.asarray([price.epsilon for price in prices]),
@@ -245,7 +259,31 @@ def prepare(
             deal_groups(cells, form.jackknife) if form.jackknife else None,
             form.moments,
         )
-    return Problem(cells, ratio, constraint, coordinates, pilots, prices, rewards, dependence, unit)
+    shared = (cells, ratio, constraint, coordinates, pilots, prices, rewards)
+    return Problem(*shared, dependence, unit, tails)
+
+
+def _with_tails(
+    cells: Cells,
+    pilots: Pilot,
+    rows: Rows,
+    rewards: TransformedRewards | None,
+    by_episode: bool,
+    groups: tuple[Dependence, Unit] | None,
+) -> tuple[Pilot, Tails]:
+    """The pilots with the variance that rare rewards hide, and the skewness of their errors."""
+    found = measure_tails(cells, pilots, rows, rewards, by_episode=by_episode, groups=groups)
+    n, hidden = float(cells.n_transitions), of_entries(found, "hidden")
+    covariance = np.asarray(pilots.covariance)
+    if np.any(hidden > 0.0):
+        covariance = added(covariance, np.s_[:, VALUE_ROW, VALUE_ROW], n * hidden)
+    slopes = np.asarray(pilots.slope)
+    both = zip(slopes, covariance, strict=True)
+    variance = np.array([slope @ sigma @ slope for slope, sigma in both]) / n
+    df = np.asarray(pilots.degrees_of_freedom)
+    skewness = skewness_of(of_entries(found, "third"), variance, df)
+    tails = Tails(skewness, hidden, of_entries(found, "effective"))
+    return pilots._replace(covariance=covariance), tails
 
 
 def _own_rows(n_rows: int, chosen: Constraint) -> Int[np.ndarray, " r"]:

@@ -167,7 +167,9 @@ def test_open_bandit_means_and_sds_are_the_published_ones(open_bandit):
         assert abs(float(one.guide_mean) - mean) < 1e-4
         assert abs(float(one.guide_sd) / sd - 1.0) < 0.1
         draws = belief["posterior/value"].sel(policy=name).values
-        assert abs(draws.mean() - mean) < 1e-4
+        # Clicks are one in two hundred: half a click more than was seen, as for a Gamma.
+        shift = 0.5 * float(one.skewness) * sd
+        assert abs(draws.mean() - mean - shift) < 1e-4
         assert abs(draws.std() / sd - 1.0) < 0.1
 
 
@@ -182,8 +184,9 @@ def test_open_bandit_belief_is_the_tabular_estimate_with_its_influences(open_ban
         influences.append((reward_part, state_part))
         one = found.sel(policy=name)
         assert abs(float(one.guide_mean) - value) < 0.03 * np.sqrt(variance)
-        # Pairs that were tried some hundred times: the small-sample rule widens by a percent.
-        assert 1.0 < float(one.guide_sd) / np.sqrt(variance) < 1.01
+        # Pairs that were tried some hundred times: the small-sample rule widens by a percent. That
+        # those without a click share the spread of the others widens by up to five more.
+        assert 1.0 < float(one.guide_sd) / np.sqrt(variance) < 1.06
     rewards, states = (np.array(part) for part in zip(*influences, strict=True))
     covariance = rewards @ rewards.T + states @ states.T
     sd = np.sqrt(np.diag(covariance))
