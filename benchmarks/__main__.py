@@ -30,6 +30,7 @@ TABLES = (
     "alignment",
     "cloning",
     "dependence",
+    "adaptive",
 )
 COVERAGE = (
     "calibration",
@@ -40,6 +41,7 @@ COVERAGE = (
     "alignment",
     "cloning",
     "dependence",
+    "adaptive",
 )
 """Tables of trials, whose number can be chosen."""
 
