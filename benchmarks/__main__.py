@@ -31,6 +31,7 @@ TABLES = (
     "alignment",
     "cloning",
     "dependence",
+    "adaptive",
 )
 COVERAGE = (
     "calibration",
@@ -42,6 +43,7 @@ COVERAGE = (
     "alignment",
     "cloning",
     "dependence",
+    "adaptive",
 )
 """Tables of trials, whose number can be chosen."""
 

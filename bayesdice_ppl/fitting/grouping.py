@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Int
 
 from bayesdice_ppl.errors import SettingsError
-from bayesdice_ppl.fitting.adaptive import follow
+from bayesdice_ppl.fitting.adaptive import follows_rewards
 from bayesdice_ppl.fitting.settings import CLUSTERS, FitSettings
 from bayesdice_ppl.inference import Dependence, Grouping
 from bayesdice_ppl.logs import Logs, UsableRows
@@ -52,9 +52,12 @@ def dependence_of(
                 f"value constraint, found the penalty {constraint.penalty}. Leave cluster out."
             )
         return None
-    adaptive = (
-        not (logs.vector_states or logs.vector_actions)
-        and follow(logs.state[rows.mask], logs.action[rows.mask], logs.reward[rows.mask]).adaptive
+    chance = logs.propensity
+    adaptive = not (logs.vector_states or logs.vector_actions) and follows_rewards(
+        logs.state[rows.mask],
+        logs.action[rows.mask],
+        logs.reward[rows.mask],
+        None if chance is None else chance[rows.mask],
     )
     looks = settings.cluster not in CLUSTERS
     if not (looks or adaptive):

@@ -14,6 +14,7 @@ from jaxtyping import Float, PRNGKeyArray
 
 from bayesdice_ppl.arrays import each
 from bayesdice_ppl.errors import LogsError, SettingsError
+from bayesdice_ppl.fitting.correcting import corrected
 from bayesdice_ppl.fitting.defaults import AUTO, with_defaults
 from bayesdice_ppl.fitting.featured import featured_inputs
 from bayesdice_ppl.fitting.grouping import dependence_of
@@ -70,7 +71,7 @@ def prepare_fit(
         inputs.cells,
         inputs.candidates,
         settings.form,
-        dependence=dependence_of(logs, inputs.rows, inputs.cell_of_row, settings)
+        dependence=corrected(inputs, dependence_of(logs, inputs.rows, inputs.cell_of_row, settings))
         if dependent
         else None,
         rows=inputs.cell_rows,

@@ -102,6 +102,10 @@ def adaptive_log(names: tuple[str, ...], unit: Unit | None) -> list[SupportWarni
     """Warn when the logging policy followed its own rewards."""
     if unit is None or not unit.adaptive:
         return []
+    known = unit.correction
+    if known is not None:
+        told = zip(names, known.reasons, known.abstains, strict=True)
+        return [SupportWarning(name, reason, bool(abstains)) for name, reason, abstains in told]
     return [
         SupportWarning(
             name,

@@ -1,6 +1,7 @@
 """Engines that turn the priced constraint into a posterior, and posteriors into joint draws."""
 
 from bayesdice_ppl.constraint import Normalization
+from bayesdice_ppl.inference.correction import Correction
 from bayesdice_ppl.inference.dependence import Dependence, Grouping, Unit
 from bayesdice_ppl.inference.draws import Drawing, Draws, draw, value_covariance
 from bayesdice_ppl.inference.engine import Engine, Solution, solve
@@ -15,14 +16,17 @@ from bayesdice_ppl.inference.one_model import (
     stacked_covariance,
 )
 from bayesdice_ppl.inference.pilot import Pilot, run_pilot
+from bayesdice_ppl.inference.pooling import PooledMeans, pooled_means
 from bayesdice_ppl.inference.problem import FitForm, Problem, prepare
 from bayesdice_ppl.inference.search import search_price
 from bayesdice_ppl.inference.skewness import Rows, Tails
 from bayesdice_ppl.inference.svi import Svi, run_svi
 from bayesdice_ppl.inference.unseen import Unseen, UnseenPairs, add_unseen
+from bayesdice_ppl.inference.weighting import WeightedValues, weighted_values
 
 __all__ = [
     "ENGINES",
+    "Correction",
     "Dependence",
     "Drawing",
     "Draws",
@@ -35,6 +39,7 @@ __all__ = [
     "Nuts",
     "OneModelPosterior",
     "Pilot",
+    "PooledMeans",
     "Problem",
     "Rows",
     "Solution",
@@ -43,12 +48,14 @@ __all__ = [
     "Unit",
     "Unseen",
     "UnseenPairs",
+    "WeightedValues",
     "add_unseen",
     "draw",
     "engine_choice",
     "no_closed_form",
     "one_model_constraint",
     "one_model_posterior",
+    "pooled_means",
     "prepare",
     "run_nuts",
     "run_pilot",
@@ -57,6 +64,7 @@ __all__ = [
     "solve",
     "stacked_covariance",
     "value_covariance",
+    "weighted_values",
 ]
 
 

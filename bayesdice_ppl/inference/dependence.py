@@ -16,6 +16,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from bayesdice_ppl.arrays import added
+from bayesdice_ppl.inference.correction import Correction, within_pairs
 from bayesdice_ppl.inference.pilot import Pilot
 from bayesdice_ppl.moments import VALUE_ROW, Cells, TransformedRewards
 
@@ -27,7 +28,8 @@ FEWEST_PAIRS = 20
 """Pairs of rows that share a group, below which nothing can be seen."""
 BIAS = 0.7
 """Bias of the mean of a pair under an adaptive policy, in its standard errors: Thompson sampling's
-on 8 arms. All are to the same side, so that they add up over the pairs that a candidate visits."""
+on 8 arms. All are to the same side, so that they add up over the pairs that a candidate visits. It
+is for values that have no `Correction`."""
 _POWER = 0.84
 """Standard errors more that 80 of 100 logs pass."""
 _ONE_GROUP, _TINY = 1e-9, 1e-14
@@ -116,6 +118,8 @@ class Dependence:
     adaptive
         Whether the logging policy followed its own rewards, so that all pairs' means may be off to
         the same side.
+    correction
+        What takes this out of the values, where it is known.
     ignored
         Columns of the log at which nobody looked.
     """
@@ -129,6 +133,7 @@ class Dependence:
     forced: tuple[str, ...] = ()
     by_episode: bool = False
     adaptive: bool = False
+    correction: Correction | None = None
     ignored: tuple[str, ...] = ()
 
     def following(self, unit: Unit | None) -> Dependence:
@@ -182,9 +187,13 @@ class Unit:
         How many times as wide each candidate's error is, shape (N,).
     tested
         Every grouping that was looked at.
+    adaptive
+        Whether the logging policy followed its own rewards.
     adaptive_bias
-        Bias that a policy that followed its rewards may have left, over the other error, shape
-        (N,); 0 if it did not. The beliefs are wider by it.
+        Bias that this may have left, over the other error, shape (N,), by which the beliefs are
+        wider; 0 where it was taken out.
+    correction
+        What was taken out of the values for it, or None.
     binds
         Whether the groups set the degrees of freedom, shape (N,).
     ignored
@@ -202,6 +211,8 @@ class Unit:
     binds: Bool[np.ndarray, " N"]
     ignored: tuple[str, ...] = ()
     cut: bool = False
+    adaptive: bool = False
+    correction: Correction | None = None
 
     def first(self, n: int) -> Unit:
         """That of the first n entries."""
@@ -213,11 +224,6 @@ class Unit:
         )
 
     @property
-    def adaptive(self) -> bool:
-        """Whether the logging policy followed its own rewards."""
-        return bool(np.any(self.adaptive_bias > 0.0))
-
-    @property
     def summary(self) -> dict[str, Any]:
         """The unit in values that JSON can hold."""
         return {
@@ -225,6 +231,7 @@ class Unit:
             "groups": [grouping.of_rows for grouping in self.groupings],
             "asked": self.asked,
             "adaptive": self.adaptive,
+            "correction": None if self.correction is None else self.correction.name,
             "tested": [test._asdict() for test in self.tested],
             "not_looked_at": list(self.ignored),
             "longer_stretches_might_show_more": self.cut,
@@ -371,6 +378,8 @@ def settle(
     pilots: Pilot,
     dependence: Dependence,
     rewards: TransformedRewards | None,
+    *,
+    small_sample: bool = True,
 ) -> tuple[Pilot, Unit]:
     """Find the unit of independence and widen the beliefs to it.
 
@@ -382,6 +391,8 @@ def settle(
         The rows, and how they may be grouped.
     rewards
         Each candidate's transformed rewards, or None for the log's own.
+    small_sample
+        Whether the covariances in ``pilots`` have the small-sample term.
 
     Returns
     -------
@@ -404,7 +415,7 @@ def settle(
         if dependence.by_episode:
             sums = np.bincount(np.r_[dependence.episode, np.arange(m)], values)
             base[j] = sums @ sums
-        if dependence.adaptive:
+        if dependence.adaptive and dependence.correction is None:
             bias[j] = BIAS * np.sqrt(np.bincount(pair, values[:n] ** 2, n_pairs)).sum()
         table.append([_spread(i.sums(values), i.sums(weight), i.group) for i in items])
     tested = tuple(
@@ -427,21 +438,29 @@ def settle(
             grouped[j] = max(grouped[j], added_up)
     grouped = np.maximum(grouped, 0.0)
     more = grouped + bias**2
+    correction = dependence.correction
+    varies = np.where(base > 0.0, base, 1.0)
+    if correction is not None:
+        before = np.diagonal(within_pairs(cells, pilots, small_sample=small_sample))
+        more = more + np.diagonal(correction.covariance) - before
+        varies = np.maximum(varies, before)
+        known = correction.degrees_of_freedom
     covariance = np.array(pilots.covariance)
     covariance = added(
         covariance, np.s_[:, VALUE_ROW, VALUE_ROW], float(cells.n_transitions) * more
     )
-    varies = np.where(base > 0.0, base, 1.0)
     widened = pilots._replace(covariance=covariance, degrees_of_freedom=np.minimum(known, df))
     return widened, Unit(
         tuple(groupings[k] for k in counted),
         dependence.asked,
-        np.sqrt(1.0 + more / varies),
+        np.sqrt(np.maximum(1.0 + more / varies, 0.0)),
         tested,
         bias / np.sqrt(varies + grouped),
         df < known,
         dependence.ignored,
         _cut(groupings, counted, tested),
+        dependence.adaptive,
+        correction,
     )
 
 

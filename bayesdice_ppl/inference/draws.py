@@ -21,6 +21,7 @@ from bayesdice_ppl.inference.copula import (
     joint_ranks,
     reorder,
 )
+from bayesdice_ppl.inference.correction import within_pairs
 from bayesdice_ppl.inference.dependence import group_covariance
 from bayesdice_ppl.inference.engine import Solution
 from bayesdice_ppl.inference.problem import QUICK, FitForm, Problem
@@ -172,6 +173,9 @@ def value_covariance(problem: Problem, form: FitForm) -> Float[np.ndarray, "N N"
         small_sample=small,
     )
     unit, rows = problem.unit, problem.dependence
+    if unit is not None and unit.correction is not None:
+        before = within_pairs(problem.cells, problem.pilots, small_sample=small)
+        whole = np.asarray(whole) + unit.correction.covariance - before
     if unit is None or rows is None or not unit.groupings:
         return np.asarray(whole)
     parts = (problem.cells, problem.pilots)

@@ -201,6 +201,7 @@ def prepare(
         Whether the engine solves the problem as it is linear around its mode.
     """
     chosen = form.constraint
+    correction = None if dependence is None else dependence.correction
     sums = None if rewards is None else rewards._replace(by_row=None, cell=None)
     with jax.enable_x64(True):
         first = _pilots if form.plain else _compiled_pilots
@@ -213,10 +214,12 @@ def prepare(
             form.prior,
             form.by_episode,
             form.small_sample,
+            None if correction is None else correction.shift,
         )
         unit = None
         if dependence is not None:
-            pilots, unit = settle(cells, pilots, dependence, rewards)
+            small = form.small_sample
+            pilots, unit = settle(cells, pilots, dependence, rewards, small_sample=small)
         tails = None
         if rows is not None and form.small_sample and form.moments.tabular:
             groups = None
@@ -306,18 +309,22 @@ def _pilots(
     prior: Prior,
     by_episode: bool,
     small_sample: bool,
+    shift: Float[Any, " N"] | None = None,
 ) -> tuple[Ratio, Pilot, Float[Any, "N R"]]:
     def one(
-        candidate: Candidates, counted: TransformedRewards | None
+        candidate: Candidates, counted: TransformedRewards | None, moved: Any
     ) -> tuple[Ratio, Pilot, Float[Any, " R"]]:
         cells = with_rewards(log, counted)
         moments = build_moments(cells, state_features(cells, candidate), settings)
+        if moved is not None:
+            # The value row says how far its value is from that of the plain means.
+            moments = moments._replace(offset=added(moments.offset, VALUE_ROW, moved))
         ratio: Ratio = model.build(cells, moments, prior)
         pilot = run_pilot(cells, ratio, settings, by_episode=by_episode, small_sample=small_sample)
         return ratio, pilot, live_rows(moments)
 
     apply = each if model.linear else one_by_one
-    return apply(one, candidates, rewards)
+    return apply(one, candidates, rewards, shift)
 
 
 _compiled_pilots = jax.jit(
