@@ -30,6 +30,7 @@ TABLES = (
     "alignment",
     "cloning",
     "dependence",
+    "far",
 )
 COVERAGE = (
     "calibration",
@@ -40,6 +41,7 @@ COVERAGE = (
     "alignment",
     "cloning",
     "dependence",
+    "far",
 )
 """Tables of trials, whose number can be chosen."""
 
