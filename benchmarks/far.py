@@ -35,9 +35,11 @@ COMMAND = "python -m benchmarks far"
 NOTES = (
     f"One row is one kind of log and one form of the prior, over {WORLDS} worlds of {STATES} "
     f"states and {ACTIONS} actions with `logs` logs each. All distributions of a world are drawn "
-    "from Dirichlet(1), but for a far target's, from Dirichlet(0.5), and those of near policies, "
-    "both from Dirichlet(5). Rewards are normal with sd 1, or fixed. `default`: the library's "
-    "prior; `one sd`: the ratio of every pair has a prior sd of 10, `bd.Prior(rare_share=0)`.",
+    "from Dirichlet(1), but for far targets, from Dirichlet(0.5), whose behavior policies at gamma "
+    "= 1 are from Dirichlet(0.7), those of the farthest from Dirichlet(0.5), and for near "
+    "policies, both from Dirichlet(5). Rewards are normal with sd 1, or fixed. `default`: the "
+    "library's prior; `one sd`: the ratio of every pair has a prior sd of 10, "
+    "`bd.Prior(rare_share=0)`.",
     "`cov_50` to `cov_95`: share of logs of all worlds whose central Student t interval holds the "
     "true value; `mace`: mean over worlds of the four levels' mean |coverage - nominal| "
     "(calibrated beliefs show 0.016 with 300 logs), `mace_worst` the largest. `spread`: sd of "
@@ -103,11 +105,12 @@ KINDS = (
         termination=0.05,
         n_episodes=250,
     ),
-    Kind("far target, average reward", 1.0, target=0.5),
+    Kind("far target, average reward", 1.0, steps=100, target=0.5, behavior=0.7),
+    Kind("farthest target, average reward", 1.0, steps=100, target=0.5, behavior=0.5),
     Kind("far target, episodes of 50 steps", 0.95, target=0.5, steps=50),
     Kind("fixed rewards, n 200", 0.9, n=200, noise=0.0, steps=20),
     Kind("near, absorbing", 0.95, 5_000, "absorb", 0.05, target=5.0, behavior=5.0),
-    Kind("near, average reward", 1.0, target=5.0, behavior=5.0),
+    Kind("near, average reward", 1.0, steps=100, target=5.0, behavior=5.0),
 )
 
 
