@@ -32,6 +32,7 @@ TABLES = (
     "cloning",
     "dependence",
     "adaptive",
+    "far",
 )
 COVERAGE = (
     "calibration",
@@ -44,6 +45,7 @@ COVERAGE = (
     "cloning",
     "dependence",
     "adaptive",
+    "far",
 )
 """Tables of trials, whose number can be chosen."""
 

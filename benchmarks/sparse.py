@@ -183,7 +183,7 @@ def _moments(
     phi0 = phi[cells.initial_state]
     nothing = csr_array((phi0.shape[0], 1))
     scale = np.append(
-        np.full(n_pairs, form.prior.ratio_sd),
+        form.prior.of_pairs(np.bincount(pair, count, n_pairs), n),
         (reward_sd if reward_sd > 0.0 else size) * form.prior.value_sd,
     )
     square_sum = cells.reward_square_sum[seen]

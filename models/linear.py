@@ -16,7 +16,7 @@ import numpyro.distributions as dist
 from jaxtyping import Float
 
 from bayesdice_ppl import checks
-from bayesdice_ppl.arrays import library_of, replaced
+from bayesdice_ppl.arrays import library_of, replaced, sums_by
 from bayesdice_ppl.models import program
 from bayesdice_ppl.models.coordinates import Coordinates, gaussian_coordinates
 from bayesdice_ppl.models.gaussian import (
@@ -258,6 +258,9 @@ class LinearModel(NamedTuple):
         ones = xp.ones(n_weights, by_weight.dtype)
         if basis is None:
             mean, scale = ones, ones * prior.ratio_sd
+            if self.link.linear:
+                visits = sums_by(cells.count, cells.pair, n_weights)
+                scale = prior.of_pairs(visits, cells.n_transitions)
         else:
             # The first weight is the constant's, so the prior is centered at a ratio of 1.
             mean = replaced(xp.zeros(n_weights, by_weight.dtype), 0, 1.0)

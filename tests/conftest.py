@@ -196,13 +196,14 @@ class PlainProblem:
             starts += np.outer(one, one)
         return total + self.n / self.m * entry**2 * starts / self.m
 
-    def prior(self, prior_sd=10.0, value_prior_sd=10.0):
+    def prior(self, prior_sd=10.0, value_prior_sd=10.0, rare_share=0.0):
         rewards = np.array([row["reward"] for row in self.rows])
         p = len(self.pairs)
         mean = np.r_[np.ones(p), rewards.mean()]
         # Where mass is absorbed at reward 0, the spread is around that reward.
         spread = rewards.std() if self.restart else np.sqrt(np.mean(rewards**2))
-        return mean, np.r_[np.full(p, prior_sd), spread * value_prior_sd]
+        rarity = np.array([max(rare_share * self.n / count, 1.0) for count in self.counts])
+        return mean, np.r_[prior_sd * rarity, spread * value_prior_sd]
 
     def reward(self, row):
         """Reward counted from `self.unknown`, the reward per step of mass that the log loses."""

@@ -283,7 +283,11 @@ class FitSettings:
             ),
             constraint=constraint,
             model=self.model,
-            prior=self.prior,
+            # The metric of other penalties is not the residual's own: there a prior that differs
+            # from pair to pair would decide.
+            prior=self.prior
+            if constraint.penalty.calibrated
+            else replace(self.prior, rare_share=0.0),
             by_episode=self.by_episode,
             small_sample=self.small_sample,
             jackknife=self.jackknife,
@@ -332,6 +336,7 @@ class FitSettings:
             "normalization": None if normalization is None else asdict(normalization),
             "prior_sd": self.prior.ratio_sd,
             "value_prior_sd": self.prior.value_sd,
+            "rare_share": self.prior.rare_share,
             "unseen": self.prior.unseen,
             "draws": self.draws,
             "svi": (engine if isinstance(engine, Svi) else Svi())._asdict(),
@@ -344,7 +349,12 @@ class FitSettings:
 _GROUPS: dict[str, tuple[type[Any], dict[str, str]]] = {
     "prior": (
         Prior,
-        {"prior_sd": "ratio_sd", "value_prior_sd": "value_sd", "unseen": "unseen"},
+        {
+            "prior_sd": "ratio_sd",
+            "value_prior_sd": "value_sd",
+            "rare_share": "rare_share",
+            "unseen": "unseen",
+        },
     ),
     "constraint": (Constraint, {each.name: each.name for each in fields(Constraint)}),
     "numerics": (Numerics, {each.name: each.name for each in fields(Numerics)}),
@@ -408,7 +418,7 @@ def flat_settings(*, gamma: float, preset: str | None = None, **given: Any) -> F
         ``"paper"`` for the paper's own form, or None.
     **given
         Fields of `FitSettings`, of `Constraint` and of `Numerics`; ``prior_sd``,
-        ``value_prior_sd`` and ``unseen`` of `Prior`; ``link`` of the linear model.
+        ``value_prior_sd``, ``rare_share`` and ``unseen`` of `Prior`; ``link`` of the linear model.
 
     Raises
     ------

@@ -17,7 +17,7 @@ KEY = jax.random.key(0)
 
 def posterior_by_hand(oracle, *, by_episode=False, prior_sd=10.0):
     """Two steps: Sigma at a ratio of one, the pilot, Sigma there, and conditioning once more."""
-    mean, scale = oracle.prior(prior_sd)
+    mean, scale = oracle.prior(prior_sd, rare_share=0.1)
     P0 = np.diag(scale**2)
     weights = np.ones(len(oracle.pairs))
     for _ in range(2):

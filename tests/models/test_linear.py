@@ -75,6 +75,29 @@ def test_matrix_and_prior_equal_loops_over_transitions(plain, gamma, restart):
     np.testing.assert_allclose(found.prior_scale, scale, rtol=1e-12)
 
 
+def test_a_rare_pair_has_a_wider_prior_where_the_ratio_itself_is_the_latent_number(plain):
+    logs, policies = plain.log(3, rewards="continuous"), plain.policies(5, 1)
+    oracle = plain.problem(logs, policies["p0"], gamma=0.9)
+    _, wider = oracle.prior(prior_sd=4.0, rare_share=0.2)
+    _, level = oracle.prior(prior_sd=4.0)
+    assert np.any(wider > 1.5 * level)
+    prior = {"gamma": 0.9, "prior_sd": 4.0, "rare_share": 0.2}
+    for options, scale in (
+        ({}, wider),
+        ({"rare_share": 0.0}, level),
+        ({"link": "softplus"}, level),
+        ({"link": "exp"}, level),
+        # Its metric is not the residual's own.
+        ({"penalty": "squared"}, level),
+    ):
+        found = plain.prepare(logs, policies, **(prior | options)).problem.of(0)[0]
+        np.testing.assert_allclose(found.prior_scale[:-1], scale[:-1], rtol=1e-12)
+        # The program has the same prior as the closed form.
+        np.testing.assert_allclose(
+            np.sqrt(found.latent_prior().variance), found.prior_scale[:-1], rtol=1e-6
+        )
+
+
 def test_rewards_that_never_vary_still_give_a_proper_prior(plain):
     for reward, expected in ((0.0, 1.0), (-4.0, 4.0)):
         logs = plain.bandit([(0, reward), (1, reward), (0, reward)])
