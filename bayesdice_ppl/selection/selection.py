@@ -5,13 +5,13 @@ from dataclasses import dataclass, fields
 from html import escape
 from typing import TYPE_CHECKING, Any, final
 
-from bayesdice_ppl.selection.certificate import Certificate
+from bayesdice_ppl.selection.certificate import Certificate, listing
 from bayesdice_ppl.selection.table import as_html, as_text
 
 if TYPE_CHECKING:
     import polars as pl
 
-# Names that a sentence lists before it breaks off.
+# Names of a launch that a sentence lists before it counts the rest.
 _LISTED = 8
 
 
@@ -87,7 +87,7 @@ class Selection:
     def answer(self) -> str:
         """One sentence that says which candidates to try, or that none is recommended, and why."""
         leading = self.launch or self.order
-        head = ", ".join(leading[:_LISTED]) + (", ..." if len(leading) > _LISTED else "")
+        head = listing(leading, _LISTED)
         expected = "expected " if self.risk == "mean" else ""
         numbers = f"{expected}{self.score} loss {self.expected_loss:.3g}"
         inside = f"Monte Carlo error {self.loss_standard_error:.2g}"
