@@ -3,10 +3,12 @@
 "Optimal" alone says little. Two rankings can be all but equal under the belief, or one can win on
 average and lose in half of the draws. So the runner-up, its distance, and how often it would have
 been the better choice are part of the answer. Where optimality is not proven, the bound says how
-much better another ranking might be; where there is no bound, the certificate says so.
+much better another ranking might be, and whether these draws could tell. Where there is no bound,
+the certificate says so.
 """
 
-from typing import NamedTuple, final
+from collections.abc import Sequence
+from typing import NamedTuple, final, override
 
 import numpy as np
 from jaxtyping import Float
@@ -22,8 +24,23 @@ _PROVEN = {
     "branch and bound": "Branch and bound proves it optimal",
     "pairwise ordering": "Its loss meets a lower bound, which proves it optimal",
 }
-# Names of a runner-up that a sentence lists before it breaks off.
-_LISTED = 8
+# Names that a sentence lists before it counts the rest.
+_LISTED = 5
+
+
+def listing(names: Sequence[str], most: int = _LISTED) -> str:
+    """List the first names and count the rest: `a, b and 98 more`.
+
+    Parameters
+    ----------
+    names : sequence of str
+        At least one.
+    most : int
+        How many to list; one more is listed rather than counted.
+    """
+    if len(names) <= most + 1:
+        return ", ".join(names)
+    return f"{', '.join(names[:most])} and {len(names) - most:,} more"
 
 
 @final
@@ -50,6 +67,9 @@ class Certificate(NamedTuple):
         of the highest mean.
     bound : float or None
         The lower bound on the expected loss that the gap is measured from.
+    gap_in_errors : float or None
+        The gap over the Monte Carlo error of the expected loss, infinite where that is 0. Up to 1,
+        no other ranking is better by more than these draws can tell.
     runner_up : tuple of str or None
         The next best order of all N names; None if none was found.
     runner_up_proven : bool
@@ -74,6 +94,7 @@ class Certificate(NamedTuple):
     gap: float | None
     relative_gap: float | None
     bound: float | None
+    gap_in_errors: float | None = None
     runner_up: tuple[str, ...] | None = None
     runner_up_proven: bool = False
     runner_up_loss: float | None = None
@@ -81,6 +102,18 @@ class Certificate(NamedTuple):
     margin: float | None = None
     margin_standard_error: float | None = None
     statement: str = ""
+
+    @override
+    def __str__(self) -> str:
+        return self.statement
+
+    @override
+    def __repr__(self) -> str:
+        """Show all fields, of a long runner-up the first names alone."""
+        shown = self._asdict()
+        if self.runner_up is not None:
+            shown["runner_up"] = listing(self.runner_up)
+        return f"Certificate({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
 
 
 def standard_error(losses: Float[np.ndarray, "chain draw"]) -> float:
@@ -176,9 +209,10 @@ def certify(
         gap=gap,
         relative_gap=relative,
         bound=found.bound,
+        gap_in_errors=None if gap is None else _in_errors(gap, own.standard_error),
         runner_up_proven=found.runner_up_proven,
     )
-    proof = _proof(problem, certificate)
+    proof = _proof(problem, certificate, own.standard_error)
     if runner_up is None or other is None or found.runner_up is None:
         return certificate._replace(statement=_without_runner_up(problem, certificate, proof))
     difference = _rounded(other.losses - own.losses, own, other)
@@ -198,6 +232,13 @@ def certify(
     return certificate._replace(statement=f"{proof} {second}")
 
 
+def _in_errors(gap: float, error: float) -> float:
+    """Measure a gap in standard errors; losses that never vary have none."""
+    if gap == 0.0:
+        return 0.0
+    return gap / error if error > 0.0 else float("inf")
+
+
 def _rounded(difference: np.ndarray, own: Judged, other: Judged) -> np.ndarray:
     """Take losses that differ by rounding alone as equal."""
     size = max(float(np.abs(own.losses).max()), float(np.abs(other.losses).max()))
@@ -211,7 +252,7 @@ def _second(score: Score, certificate: Certificate, listed: tuple[str, ...], *, 
     if margin is None or error is None or better is None:
         return ""
     which = "The next best" if certificate.runner_up_proven else "The best other one seen"
-    which += f" ({', '.join(listed[:_LISTED])}{', ...' if len(listed) > _LISTED else ''})"
+    which += f" ({listing(listed)})"
     if alike:
         return f"{which} has the same loss in every draw: a tie."
     how = "on average" if score.averaged else f"by {score.risk.name}"
@@ -235,8 +276,8 @@ def _without_runner_up(problem: RankingProblem, certificate: Certificate, proof:
     )
 
 
-def _proof(problem: RankingProblem, certificate: Certificate) -> str:
-    """Say how much is proven, and how."""
+def _proof(problem: RankingProblem, certificate: Certificate, error: float) -> str:
+    """Say how much is proven, and how; the error is that of the expected loss."""
     score, tried = problem.score, f"{certificate.evaluated:,}"
     over = f"over {len(problem.values):,} draws"
     allowed = "" if problem.rules.free else " that is allowed"
@@ -251,15 +292,35 @@ def _proof(problem: RankingProblem, certificate: Certificate) -> str:
         how = _PROVEN[certificate.method]
         nodes = f" ({tried} nodes)" if certificate.method == "branch and bound" else ""
         return f"{how}{nodes} {over}: no ranking{allowed} has a lower {what}."
-    if certificate.status == "gap":
-        relative, gap = certificate.relative_gap, certificate.gap
-        part = "" if relative is None else f", {relative:.2%} of what the single best guess loses"
-        return (
-            f"By {certificate.method} ({tried} tried) {over}: no ranking{allowed} has {what} lower "
-            f"by more than {gap:.3g} (gap <= {gap:.3g}{part})."
-        )
+    if certificate.gap is not None:
+        return _open(problem, certificate, error, what)
     reason = "" if score.averaged else f" There is no exact solver for {score.risk.name}."
     return (
         f"Unproven: the best of {tried} rankings that beam and local search tried {over}; one "
         f"that was not tried may have a lower {what}.{reason}"
+    )
+
+
+def _open(problem: RankingProblem, certificate: Certificate, error: float, what: str) -> str:
+    """Say how much the proof leaves open, and whether these draws can tell so much."""
+    gap, relative, tried = certificate.gap, certificate.relative_gap, certificate.evaluated
+    allowed = "" if problem.rules.free else "allowed "
+    part = "" if relative is None else f" ({relative:.1%} of what the single best guess loses)"
+    tree = certificate.method == "branch and bound"
+    how = f"{certificate.method} ({tried:,} {'nodes' if tree else 'tried'})"
+    over = f"Over {len(problem.values):,} draws"
+    if certificate.gap_in_errors is not None and certificate.gap_in_errors <= 1.0:
+        return (
+            f"{over} {how} proves that no other {allowed}choice can be better by more than "
+            f"{gap:.2g}, which is less than these draws can tell (standard error of the {what} "
+            f"{error:.2g})."
+        )
+    loose = (
+        " Where candidates are about equally good such a proof leaves more open than there is."
+        if isinstance(problem.form, Coverage)
+        else ""
+    )
+    return (
+        f"{over} {how} found no better {allowed}choice, and proves that none has {what} lower by "
+        f"more than {gap:.2g}{part}.{loose}"
     )

@@ -5,13 +5,13 @@ from dataclasses import dataclass, fields
 from html import escape
 from typing import TYPE_CHECKING, Any, final
 
-from bayesdice_ppl.selection.certificate import Certificate
+from bayesdice_ppl.selection.certificate import Certificate, listing
 from bayesdice_ppl.selection.table import as_html, as_text
 
 if TYPE_CHECKING:
     import polars as pl
 
-# Names that a sentence lists before it breaks off.
+# Names of a launch that a sentence lists before it counts the rest.
 _LISTED = 8
 
 
@@ -91,7 +91,7 @@ class Selection:
     def answer(self) -> str:
         """One sentence that says which candidates to try, or that none is recommended, and why."""
         leading = self.launch or self.order
-        head = ", ".join(leading[:_LISTED]) + (", ..." if len(leading) > _LISTED else "")
+        head = listing(leading, _LISTED)
         expected = "expected " if self.risk == "mean" else ""
         if self.unseen == "bounds":
             expected = "at worst "

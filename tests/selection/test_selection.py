@@ -12,7 +12,10 @@ import xarray as xr
 from bayesdice_ppl import scores
 from bayesdice_ppl.errors import BeliefError, ScoreError
 from bayesdice_ppl.selection import Certificate, Selection, select
-from bayesdice_ppl.selection.certificate import standard_error
+from bayesdice_ppl.selection.certificate import certify, judge, listing, standard_error
+from bayesdice_ppl.selection.problem import RankingProblem
+from bayesdice_ppl.selection.rules import no_rules
+from bayesdice_ppl.selection.solvers import Found
 
 
 def belief_of(values, names=None, warnings=(), constant_data=None):
@@ -279,3 +282,36 @@ def test_thirty_four_candidates():
     choice = select(belief_of(values), scores.regret(3))
     assert len(choice.order) == 34
     assert choice.certificate.evaluated == math.comb(34, 3)
+
+
+@pytest.mark.parametrize("within", [False, True])
+def test_a_gap_is_measured_by_what_the_draws_can_tell(within):
+    # Of the first: 0, 0, 0 and 2, so that the mean of 0.5 has a standard error of 0.5.
+    values = np.array([[1.0, 0.0], [1.0, 0.0], [1.0, 0.0], [0.0, 2.0]])
+    problem = RankingProblem(values, scores.regret(1), no_rules(2))
+    found = Found((0,), 0.5, 0.2, 7, "branch and bound", (1,), 0.75)
+    own = judge(problem, (0,), (1, 4))
+    assert own.standard_error == 0.5
+    tight = own._replace(influence=own.influence * (1.0 if within else 0.5))
+    certificate = certify(problem, found, tight, judge(problem, (1,), (1, 4)), ("b", "a"))
+    assert certificate.status == "gap"
+    assert certificate.gap_in_errors == pytest.approx(0.6 if within else 1.2)
+    assert ("less than these draws can tell" in certificate.statement) == within
+    assert ("leaves more open" in certificate.statement) == (not within)
+    assert "(7 nodes)" in certificate.statement
+
+
+def test_long_lists_are_counted():
+    names = [f"p{i}" for i in range(100)]
+    assert listing(names) == "p0, p1, p2, p3, p4 and 95 more"
+    assert listing(names[:6]) == "p0, p1, p2, p3, p4, p5"
+    assert listing(names[:1]) == "p0"
+    rng = np.random.default_rng(3)
+    choice = select(belief_of(rng.normal(size=(50, 100))), scores.kendall())
+    certificate = choice.certificate
+    assert len(certificate.runner_up) == 100
+    assert str(certificate) == certificate.statement
+    for text in (repr(certificate), certificate.statement):
+        assert " and 95 more" in text
+        assert text.count(certificate.runner_up[50]) == 0
+    assert " and 92 more: " in choice.answer

@@ -10,12 +10,27 @@ from jaxtyping import Float
 
 from bayesdice_ppl.scores.forms import ROUNDING, Coverage
 from bayesdice_ppl.selection.rules import Rules
-from bayesdice_ppl.selection.solvers.branch_and_bound import SetProblem, root, search
+from bayesdice_ppl.selection.solvers.branch_and_bound import (
+    Node,
+    Searched,
+    SetProblem,
+    root,
+    search,
+)
 from bayesdice_ppl.selection.solvers.coverage_bound import BLOCK, capped_means
+from bayesdice_ppl.selection.solvers.every_set import try_every_set
 from bayesdice_ppl.selection.solvers.found import Found
+from bayesdice_ppl.selection.solvers.shares import relax
 
-# Entries of tables to work on before a search is cut short: about fifteen seconds of one core.
+# Entries of tables to work on before a search is cut short: about fifteen seconds of one core. As
+# many as one in so many are worked on before going through all sets is considered, which is faster
+# per entry.
 _MOST_WORK = 12_000_000_000
+_FIRST_SHARE = 12
+_EVERY_SET = 5
+# How many steps a policy stays away that was exchanged; what a step takes, in passes of the table.
+_AWAY = 20
+_PASSES = 8
 
 
 def cover(form: Coverage, k: int, rules: Rules, *, max_nodes: int = 10_000) -> Found:
@@ -57,14 +72,7 @@ def cover(form: Coverage, k: int, rules: Rules, *, max_nodes: int = 10_000) -> F
     required = tuple(np.flatnonzero(rules.required[open_to]).tolist())
     rounding = ROUNDING * form.scale
     chosen = _heuristic(problem, required, rounding)
-    searched = search(
-        problem,
-        root(problem, required, chosen),
-        chosen,
-        rounding,
-        max_nodes=max_nodes,
-        max_work=_MOST_WORK,
-    )
+    searched = _searched(problem, required, chosen, rounding, max_nodes)
     chosen, losses = _exchanged(problem, searched.chosen, required, rounding)
     loss = problem.loss(chosen)
     proven = searched.bound >= loss - rounding
@@ -78,6 +86,38 @@ def cover(form: Coverage, k: int, rules: Rules, *, max_nodes: int = 10_000) -> F
         runner_up=None if second is None else tuple(open_to[list(second)].tolist()),
         runner_up_loss=None if second is None else problem.loss(second),
     )
+
+
+def _searched(
+    problem: SetProblem,
+    required: tuple[int, ...],
+    chosen: tuple[int, ...],
+    rounding: float,
+    max_nodes: int,
+) -> Searched:
+    """Search a tree; where that takes long, go through all sets, or search with better prices."""
+
+    def tree(start: Node, known: tuple[int, ...], nodes: int, work: int) -> Searched:
+        return search(problem, start, known, rounding, max_nodes=nodes, max_work=work)
+
+    some, most = _MOST_WORK // _FIRST_SHARE, _EVERY_SET * _MOST_WORK
+    start = root(problem, required, chosen)
+    first = tree(start, chosen, max_nodes, some)
+    if first.bound >= first.loss - rounding or first.nodes >= max_nodes:
+        return first
+    chosen = _wandered(problem, first.chosen, required, rounding, some)
+    every = try_every_set(problem, required, chosen, rounding, max_work=most)
+    nodes = first.nodes
+    if every is not None:
+        chosen, nodes = every.chosen, nodes + every.nodes
+        if every.bound >= every.loss - rounding:
+            return every._replace(nodes=nodes)
+    if not np.isfinite(problem.limit) and problem.places > len(required):
+        relaxed = relax(problem, required)
+        if relaxed.bound > first.bound:
+            start = start._replace(prices=relaxed.prices)
+    last = tree(start, chosen, max_nodes - first.nodes, _MOST_WORK)
+    return last._replace(nodes=nodes + last.nodes, bound=max(first.bound, last.bound))
 
 
 def _heuristic(problem: SetProblem, required: tuple[int, ...], rounding: float) -> tuple[int, ...]:
@@ -151,6 +191,38 @@ def _exchanged(
             i, j = min(tied.tolist(), key=lambda pair: (pair[0], -pair[1]))
         chosen = _filled(problem, (*chosen[:j], *chosen[j + 1 :], int(i)), rounding)
         least = min(least, problem.loss(chosen))
+
+
+def _wandered(
+    problem: SetProblem,
+    chosen: tuple[int, ...],
+    required: tuple[int, ...],
+    rounding: float,
+    max_work: int,
+) -> tuple[int, ...]:
+    """Make the best exchange over and over, even if it helps nothing, and keep the best set.
+
+    What was exchanged stays so for a while, so that the way does not lead back (tabu search; Glover
+    1989).
+    """
+    best, least, here = chosen, problem.loss(chosen), chosen
+    n = len(problem.cost)
+    stay = max(1, len(chosen) // 2)
+    away = min(_AWAY, (n - len(chosen)) // 2)
+    free_again, movable_again = np.zeros(n, int), np.zeros(n, int)
+    for step in range(max_work // (_PASSES * problem.regret.size)):
+        losses = _exchanges(problem, here, required)
+        losses[free_again > step] = np.inf
+        losses[:, movable_again[list(here)] > step] = np.inf
+        i, j = np.unravel_index(int(np.argmin(losses)), losses.shape)
+        if not np.isfinite(losses[i, j]):
+            break
+        free_again[here[j]], movable_again[i] = step + 1 + away, step + 1 + stay
+        here = _filled(problem, (*here[:j], *here[j + 1 :], int(i)), rounding)
+        loss = problem.loss(here)
+        if loss < least - rounding:
+            best, least = here, loss
+    return best
 
 
 def _exchanges(

@@ -4,13 +4,13 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from scipy.optimize import linprog
 
 from bayesdice_ppl.scores.forms import Coverage
 from bayesdice_ppl.selection.rules import Rules, no_rules
 from bayesdice_ppl.selection.solvers import coverage
 from bayesdice_ppl.selection.solvers.branch_and_bound import Node, SetProblem, search
 from bayesdice_ppl.selection.solvers.coverage_bound import Part, ascend, bound
+from tests.selection.solvers.linear_relaxation import linear_relaxation
 
 
 def cover(values, k, rules, **options):
@@ -221,28 +221,6 @@ def test_bounds_hold_at_any_prices():
             loose += (with_each > dual.value + 1e-3).any() and (without_each > dual.value).any()
             assert tuple(part.policies[dual.chosen].tolist()) in [*losses, ()]
     assert loose > 200
-
-
-def linear_relaxation(problem):
-    """Give the value of the linear program that the best prices reach: SciPy's HiGHS."""
-    n, n_draws = problem.regret.shape
-    # Variables: how much of each policy is taken, then how much of it serves each draw.
-    mean = problem.regret.T.ravel() / n_draws
-    served = np.hstack([np.zeros((n_draws, n)), np.kron(np.eye(n_draws), np.ones(n))])
-    opened = np.hstack([-np.tile(np.eye(n), (n_draws, 1)), np.eye(n * n_draws)])
-    rules = np.zeros((2, n + n * n_draws))
-    rules[0, :n], rules[1, :n] = 1.0, problem.cost
-    most = [problem.places, min(problem.limit, 1e6)]
-    affordable = problem.cost <= problem.limit
-    solved = linprog(
-        np.concatenate([np.zeros(n), mean]),
-        A_ub=np.vstack([opened, rules]),
-        b_ub=np.concatenate([np.zeros(n * n_draws), most]),
-        A_eq=served,
-        b_eq=np.ones(n_draws),
-        bounds=[(0, 1 if can else 0) for can in affordable] + [(0, 1)] * (n * n_draws),
-    )
-    return solved.fun
 
 
 def test_steps_reach_the_linear_relaxation():
