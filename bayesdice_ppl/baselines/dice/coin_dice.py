@@ -77,6 +77,7 @@ class CoinDice(Estimator):
     renormalize: bool = only_with(False, features=(None,))
     name = "coin_dice"
     gives = "interval"
+    standardized = True
 
     def __post_init__(self) -> None:
         one_of("divergence", self.divergence, DIVERGENCES)

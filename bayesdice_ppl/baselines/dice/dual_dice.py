@@ -54,6 +54,7 @@ class DualDice(Estimator):
     features: FeatureChoice | None = None
     renormalize: bool = only_with(False, features=(None,))
     name = "dual_dice"
+    standardized = True
 
     def __post_init__(self) -> None:
         optional_ridge(self.ridge)

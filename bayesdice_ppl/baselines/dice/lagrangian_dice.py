@@ -133,6 +133,7 @@ class LagrangianDice(Estimator):
     ridge: float | None = None
     features: FeatureChoice | None = None
     renormalize: bool = only_with(False, features=(None,))
+    standardized = True
 
     def __post_init__(self) -> None:
         if self.preset is not None:

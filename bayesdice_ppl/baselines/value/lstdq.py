@@ -56,6 +56,7 @@ class Lstdq(Estimator):
     features: FeatureChoice | None = None
     renormalize: bool = only_with(False, features=(None,))
     name = "lstdq"
+    standardized = True
 
     def __post_init__(self) -> None:
         optional_ridge(self.ridge)

@@ -34,6 +34,7 @@ from bayesdice_ppl.baselines.weighting.weights import (
     step_discount,
 )
 from bayesdice_ppl.checks import one_of
+from bayesdice_ppl.logs import RewardUnits
 from bayesdice_ppl.policies import log_ratio
 
 KINDS = ("per_step", "trajectory")
@@ -141,6 +142,10 @@ class ImportanceSampling(PerTrajectory):
         if gamma > 0.0:
             check_every_step(logs)
         rows = all_rows(logs, gamma)
+        # With weights that average one a constant is known, and need not pass through them.
+        known = self.normalized or bool(rows.terminated.any())
+        units = RewardUnits(query.units.origin if known else 0.0)
+        rows = rows._replace(reward=units.into(rows.reward))
         ratio = log_ratio(logs, query.policy, self.behavior)
         sample, effective = sample_estimates(
             cumulative_log_weight(ratio, rows.step),
@@ -155,10 +160,10 @@ class ImportanceSampling(PerTrajectory):
             query,
             level,
             sample.estimates,
-            width=lambda: sample.width(logs.reward, self.reward_range, self.max_weight),
+            width=lambda: sample.width(logs.reward, self.reward_range, self.max_weight, units),
             mass=sample.mass,
             effective_episodes=effective,
-        )
+        ).back(units)
 
 
 def sample_estimates(
@@ -258,7 +263,9 @@ def sample_estimates(
             of_row = (by_step / np.maximum(np.bincount(rows.step, weight), 1e-300))[rows.step]
         error = rows.by_episode(discount * weight * (rows.reward - of_row))
         estimates = value + (error - error.mean()) / denominator
-    elif normalized and step_weights is None:
+    elif step_weights is None and (normalized or (restart and ended.any())):
+        # A normalizer that is estimated has an error too: without it the spread of the estimates
+        # would depend on where the zero of the rewards lies.
         plain = restart or gamma == 1.0 or not ended.any()
         own = mass if plain else last * (1.0 - unseen * ~ended)
         center = value

@@ -116,6 +116,7 @@ class MinimaxWeight(Estimator):
     renormalize: bool = only_with(False, critics=_LINEAR, features=(None,))
     n_inducing: int = only_with(200, critics=_KERNEL)
     prior_sd: float | None = only_with(None, critics=_KERNEL)
+    standardized = True
 
     def __post_init__(self) -> None:
         one_of("critics", self.critics, CRITICS)

@@ -1,0 +1,104 @@
+"""Rewards as a fit sees them: from their mean, in their sd. Neither zero nor unit then matter.
+
+Cells hold sums of squares. At rewards of 1e8 with a spread of 1 these lose every digit of the
+spread, and a width that is made from them is wrong by half without a sign. And a penalty that is
+not measured in the residual's covariance adds squared rewards to squared probabilities, which has a
+meaning only in some unit of the reward.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bayesdice_ppl.belief import BeliefView
+from bayesdice_ppl.fitting.settings import FitSettings
+from bayesdice_ppl.logs import Logs, RewardUnits, reward_units
+from bayesdice_ppl.statistics import Statistic
+
+if TYPE_CHECKING:
+    from xarray import DataTree
+
+AS_LOGGED = RewardUnits()
+
+
+def units_of(logs: Logs, settings: FitSettings) -> RewardUnits:
+    """Units in which a fit sees the rewards.
+
+    Notes
+    -----
+    The zero stays where it means something: a reward of zero follows an absorbing termination for
+    ever, and a transform of one's own may do anything with it. Without the value constraint a value
+    is the mean of ratio times reward and of nothing else, as in the paper: a constant then counts
+    as often as the draws of the ratio say, whose mean is not exactly one.
+
+    The unit stays where a statistic has a number in units of the reward.
+    """
+    reward = getattr(logs, "reward", None)
+    if reward is None or np.ptp(reward) == 0.0:
+        # Not a log, which preparation says better; or nothing to measure in.
+        return AS_LOGGED
+    own = any(statistic.shift is None for statistic in settings.statistic)
+    if own or not settings.constraint.value_constraint:
+        return AS_LOGGED
+    absorbs = settings.on_termination == "absorb" and settings.gamma > 0.0
+    units = reward_units(reward, zero_means=absorbs and bool(np.any(logs.terminated)))
+    unitless = all(statistic.degree is not None for statistic in settings.statistic)
+    return units if unitless else units._replace(scale=1.0)
+
+
+def in_units(logs: Logs, units: RewardUnits) -> Logs:
+    """The log with its rewards in other units."""
+    return logs if units == AS_LOGGED else replace(logs, reward=units.into(logs.reward))
+
+
+def from_units(belief: DataTree, units: RewardUnits, statistics: Sequence[Statistic]) -> DataTree:
+    """The belief of the rewards as they were logged, from that in other units.
+
+    Parameters
+    ----------
+    belief
+        The belief.
+    units
+        Those of its log.
+    statistics
+        What it has values of; the first is ``value``.
+    """
+    if units == AS_LOGGED:
+        return belief
+    posterior, step = "posterior", RewardUnits(scale=units.scale)
+    moved = {f"{posterior}/{each}": _of_statistic(units, each) for each in statistics}
+    first = _of_statistic(units, statistics[0])
+    of_variable = {
+        BeliefView.value: first,
+        BeliefView.guide_mean: first,
+        BeliefView.prior_mean: first,
+        BeliefView.guide_sd: RewardUnits(scale=first.scale),
+        BeliefView.prior_sd: RewardUnits(scale=first.scale),
+        BeliefView.action_standard_error: RewardUnits(scale=first.scale),
+        BeliefView.reward: units,
+    }
+    moved |= {f"{each.group}/{each.name}": own for each, own in of_variable.items()}
+    for path, own in moved.items():
+        group, name = path.split("/", 1)
+        if name in belief[group].data_vars:
+            belief[path] = own.back(belief[path])
+    for attribute, own in (
+        (BeliefView.logged_value, units),
+        (BeliefView.logged_value_standard_error, step),
+        (BeliefView.reward_sd, step),
+    ):
+        found = belief.attrs.get(attribute.name)
+        if found is not None:
+            belief.attrs[attribute.name] = float(own.back(found))
+    return belief
+
+
+def _of_statistic(units: RewardUnits, statistic: Statistic) -> RewardUnits:
+    """Units of a statistic of the reward."""
+    shift, degree = statistic.shift or 0.0, statistic.degree
+    scale = 1.0 if degree is None else units.scale**degree
+    return RewardUnits(shift * units.origin, shift * units.center, scale)
