@@ -233,6 +233,11 @@ class Query:
         merge
             Of labels: count transitions that agree in everything, the reward too, as one row.
 
+        Notes
+        -----
+        Where Q = 0 that is in the query's own unit of reward: of a `standard` query it is the value
+        of the log's mean reward.
+
         Raises
         ------
         LogsError, PoliciesError, SettingsError

@@ -193,7 +193,7 @@ def fit_settings(
     """Fit under the best of several settings that differ in features and prior; see `fit`."""
     units = units_of(logs, choices[0])
     belief = _fit(in_units(logs, units), policies, choices, rng_key)
-    return from_units(belief, units, choices[0].statistic)
+    return from_units(belief, units, logs, choices[0])
 
 
 def _fit(

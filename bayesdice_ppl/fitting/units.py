@@ -8,7 +8,6 @@ meaning only in some unit of the reward.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -16,7 +15,7 @@ import numpy as np
 
 from bayesdice_ppl.belief import BeliefView
 from bayesdice_ppl.fitting.settings import FitSettings
-from bayesdice_ppl.logs import Logs, RewardUnits, reward_units
+from bayesdice_ppl.logs import Logs, RewardUnits, reward_units, usable_rows
 from bayesdice_ppl.statistics import Statistic
 
 if TYPE_CHECKING:
@@ -55,7 +54,7 @@ def in_units(logs: Logs, units: RewardUnits) -> Logs:
     return logs if units == AS_LOGGED else replace(logs, reward=units.into(logs.reward))
 
 
-def from_units(belief: DataTree, units: RewardUnits, statistics: Sequence[Statistic]) -> DataTree:
+def from_units(belief: DataTree, units: RewardUnits, logs: Logs, settings: FitSettings) -> DataTree:
     """The belief of the rewards as they were logged, from that in other units.
 
     Parameters
@@ -63,12 +62,15 @@ def from_units(belief: DataTree, units: RewardUnits, statistics: Sequence[Statis
     belief
         The belief.
     units
-        Those of its log.
-    statistics
-        What it has values of; the first is ``value``.
+        In which its rewards were.
+    logs
+        The log as it was.
+    settings
+        What was fitted; the first statistic is ``value``.
     """
     if units == AS_LOGGED:
         return belief
+    statistics = settings.statistic
     posterior, step = "posterior", RewardUnits(scale=units.scale)
     moved = {f"{posterior}/{each}": _of_statistic(units, each) for each in statistics}
     first = _of_statistic(units, statistics[0])
@@ -79,17 +81,20 @@ def from_units(belief: DataTree, units: RewardUnits, statistics: Sequence[Statis
         BeliefView.guide_sd: RewardUnits(scale=first.scale),
         BeliefView.prior_sd: RewardUnits(scale=first.scale),
         BeliefView.action_standard_error: RewardUnits(scale=first.scale),
-        BeliefView.reward: units,
     }
     moved |= {f"{each.group}/{each.name}": own for each, own in of_variable.items()}
     for path, own in moved.items():
         group, name = path.split("/", 1)
         if name in belief[group].data_vars:
             belief[path] = own.back(belief[path])
+    # There and back would cost the rewards their last digit.
+    used = logs.reward[usable_rows(logs, settings.gamma).mask]
+    group, name = BeliefView.reward.group, BeliefView.reward.name
+    belief[f"{group}/{name}"] = belief[group].data_vars[name].copy(data=used)
+    belief.attrs[BeliefView.reward_sd.name] = units.scale * float(np.std(units.into(used)))
     for attribute, own in (
         (BeliefView.logged_value, units),
         (BeliefView.logged_value_standard_error, step),
-        (BeliefView.reward_sd, step),
     ):
         found = belief.attrs.get(attribute.name)
         if found is not None:

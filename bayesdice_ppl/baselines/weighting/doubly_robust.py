@@ -54,7 +54,8 @@ class DoublyRobust(PerTrajectory):
         known beforehand for a fitted Q; their guarantee is then not strict.
     cross_fit
         True: episodes with even numbers are corrected by the model of those with odd numbers, and
-        the other way round. False: one model of all, which has seen the errors it is corrected by.
+        the other way round; their order in the log decides which these are, and nothing else.
+        False: one model of all, which has seen the errors it is corrected by.
     ridge
         Of the model, as for `lstdq`.
     behavior

@@ -86,6 +86,11 @@ class ImportanceSampling(PerTrajectory):
     are both expectations under the candidate, each estimated without bias, and the estimate is
     their ratio; `sample_estimates` has the formulas.
 
+    *Zero.* With weights as they are and a denominator that is known, the weights do not average one
+    in any one log. A constant c on all rewards then moves the estimate by c times their mean, and
+    not by c, and widens the intervals: that is the price of being unbiased. All other forms move by
+    c, interval and all.
+
     *When it fails.* The variance of the weights grows exponentially with the number of steps. From
     some length on a single episode has nearly all the weight, and an interval from the sample knows
     nothing of what was not seen. `Estimate.effective_episodes` says how many the estimate rests on,
@@ -93,8 +98,9 @@ class ImportanceSampling(PerTrajectory):
     may run out of weight: normalized per-step estimates then stop at the last step with any left,
     and if there is none at all the log is refused.
 
-    *Intervals* treat the per-trajectory estimates as independent. Normalized ones are the value and
-    each episode's part of its error, by the delta method; the bootstrap takes the normalizer anew.
+    *Intervals* treat the per-trajectory estimates as independent. Those of a ratio (normalized
+    weights, or episodes that terminate and start anew) are the value and each episode's part of its
+    error, by the delta method; the bootstrap takes the normalizer anew.
     Where absorbed episodes have weights by step, the normalizer is taken as known.
 
     References
