@@ -95,9 +95,6 @@ class _Family(NamedTuple):
         Share of the rewards in its tail, from the parameter. None: it has no tail.
     shift
         How far it moves if one is added to all rewards.
-    degree
-        The power of a factor on all rewards by which it is multiplied. None: its parameter has the
-        reward's unit, so that there is no such power.
     """
 
     center: Callable[[Distribution, float], float]
@@ -106,7 +103,6 @@ class _Family(NamedTuple):
     inverted: bool = False
     tail: Callable[[float], float] | None = None
     shift: float = 1.0
-    degree: float | None = 1.0
 
 
 @final
@@ -149,11 +145,6 @@ class Statistic(NamedTuple):
     def shift(self) -> float | None:
         """How far it moves if one is added to all rewards; None if nobody knows."""
         return None if self.function is not None else self.family.shift
-
-    @property
-    def degree(self) -> float | None:
-        """Power of a factor on all rewards by which it is multiplied; None if there is none."""
-        return None if self.function is not None else self.family.degree
 
     @property
     def tail_share(self) -> float | None:
@@ -216,12 +207,8 @@ _QUANTILE = _Family(
     inverted=True,
     tail=lambda a: min(a, 1.0 - a),
 )
-_VARIANCE = _Family(
-    _mean_center, lambda r, c, p: (r - c) ** 2, reward_units=False, shift=0.0, degree=2.0
-)
-_MEAN_VARIANCE = _Family(
-    _mean_center, lambda r, c, w: r - w * (r - c) ** 2, reward_units=False, degree=None
-)
+_VARIANCE = _Family(_mean_center, lambda r, c, p: (r - c) ** 2, reward_units=False, shift=0.0)
+_MEAN_VARIANCE = _Family(_mean_center, lambda r, c, w: r - w * (r - c) ** 2, reward_units=False)
 
 
 def mean(transform: Callable[[Any], Any] | None = None) -> Statistic:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from xarray import DataTree
 
 AS_LOGGED = RewardUnits()
+FAR = 1e3
+"""Spreads from zero past which the mean is taken off for other statistics than the mean."""
 
 
 def units_of(logs: Logs, settings: FitSettings) -> RewardUnits:
@@ -34,7 +36,9 @@ def units_of(logs: Logs, settings: FitSettings) -> RewardUnits:
     is the mean of ratio times reward and of nothing else, as in the paper: a constant then counts
     as often as the draws of the ratio say, whose mean is not exactly one.
 
-    The unit stays where a statistic has a number in units of the reward.
+    A statistic other than the mean may be the same for every reward that was logged, as the CVaR of
+    a reward that is mostly 0: then it has no spread at all, which a sum would blur. For these the
+    rewards stay as they are, unless they are so far from zero that this costs more.
     """
     reward = getattr(logs, "reward", None)
     if reward is None or np.ptp(reward) == 0.0:
@@ -45,8 +49,10 @@ def units_of(logs: Logs, settings: FitSettings) -> RewardUnits:
         return AS_LOGGED
     absorbs = settings.on_termination == "absorb" and settings.gamma > 0.0
     units = reward_units(reward, zero_means=absorbs and bool(np.any(logs.terminated)))
-    unitless = all(statistic.degree is not None for statistic in settings.statistic)
-    return units if unitless else units._replace(scale=1.0)
+    if settings.plain:
+        return units
+    far = abs(units.origin + units.center) > FAR * units.scale
+    return units._replace(scale=1.0) if far else AS_LOGGED
 
 
 def in_units(logs: Logs, units: RewardUnits) -> Logs:
@@ -104,6 +110,5 @@ def from_units(belief: DataTree, units: RewardUnits, logs: Logs, settings: FitSe
 
 def _of_statistic(units: RewardUnits, statistic: Statistic) -> RewardUnits:
     """Units of a statistic of the reward."""
-    shift, degree = statistic.shift or 0.0, statistic.degree
-    scale = 1.0 if degree is None else units.scale**degree
-    return RewardUnits(shift * units.origin, shift * units.center, scale)
+    shift = statistic.shift or 0.0
+    return RewardUnits(shift * units.origin, shift * units.center, units.scale)
