@@ -7,7 +7,7 @@ labels are needed, is refused with a reason; no numbers are made up.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple, Protocol, final, runtime_checkable
 
@@ -19,7 +19,7 @@ from bayesdice_ppl.checks import between, discount, one_of
 from bayesdice_ppl.errors import LogsError, SettingsError
 from bayesdice_ppl.features.maps import FeatureChoice
 from bayesdice_ppl.keys import check_key
-from bayesdice_ppl.logs import Logs
+from bayesdice_ppl.logs import Logs, RewardUnits, reward_units
 from bayesdice_ppl.policies import ContinuousPolicy, Policy
 
 
@@ -48,6 +48,15 @@ class Estimate(NamedTuple):
     upper: float | None = None
     draws: Float[np.ndarray, " S"] | None = None
     effective_episodes: float | None = None
+
+    def back(self, units: RewardUnits) -> Estimate:
+        """The same in the units of the rewards, from an estimate in ``units``."""
+        return self._replace(
+            value=float(units.back(self.value)),
+            lower=None if self.lower is None else float(units.back(self.lower)),
+            upper=None if self.upper is None else float(units.back(self.upper)),
+            draws=None if self.draws is None else units.back(self.draws),
+        )
 
 
 def central(draws: Float[np.ndarray, " S"], level: float) -> tuple[float, float]:
@@ -156,6 +165,7 @@ class Query:
     gamma: float
     rng_key: PRNGKeyArray | None = None
     on_termination: str = "restart"
+    _logged: Query | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.logs, Logs):
@@ -175,6 +185,23 @@ class Query:
     def restart(self) -> bool:
         """Whether a termination is followed by a fresh start."""
         return self.on_termination == "restart"
+
+    @property
+    def zero_means(self) -> bool:
+        """Whether reward 0 is more than a point on a scale: an absorbed episode earns it."""
+        onward = not self.restart and self.gamma > 0.0
+        return onward and bool(self.logs.terminated.any())
+
+    @cached_property
+    def units(self) -> RewardUnits:
+        """Mean and standard deviation of the rewards; where `zero_means`, their zero stays."""
+        return reward_units(self.logs.reward, zero_means=self.zero_means)
+
+    @cached_property
+    def standard(self) -> Query:
+        """The same query with its rewards in `units`; it shares this one's features."""
+        logs = replace(self.logs, reward=self.units.into(self.logs.reward))
+        return replace(self, logs=logs, _logged=self)
 
     @property
     def key(self) -> PRNGKeyArray:
@@ -206,6 +233,11 @@ class Query:
         merge
             Of labels: count transitions that agree in everything, the reward too, as one row.
 
+        Notes
+        -----
+        Where Q = 0 that is in the query's own unit of reward: of a `standard` query it is the value
+        of the log's mean reward.
+
         Raises
         ------
         LogsError, PoliciesError, SettingsError
@@ -226,7 +258,12 @@ class Query:
 
     @cached_property
     def _default_rows(self) -> FeatureRows:
-        return self._on_features(None)
+        if self._logged is None:
+            return self._on_features(None)
+        rows = self._logged._default_rows
+        reward = self._logged.units.into(rows.step.reward)
+        reward.flags.writeable = False
+        return rows._replace(step=rows.step._replace(reward=reward))
 
     def _on_features(self, features: FeatureChoice | None) -> FeatureRows:
         return feature_rows(
@@ -273,7 +310,18 @@ class Estimator(Baseline, ABC):
 
     A subclass states its `name` and adds `answer`. The fields are its settings; those with an
     effect only beside others are declared by `bayesdice_ppl.baselines.settings.only_with`.
+
+    A constant that is added to all rewards must be added to the value, and a factor multiply it.
+    Whatever else in a method has the unit or the zero of the rewards, such as a ridge, a tolerance
+    or what was never logged, breaks this. A method that is `standardized` is asked in rewards
+    of mean 0 and standard deviation 1, and what it says is brought back; others see to it by
+    themselves, as those with settings in units of reward have to.
     """
+
+    @property
+    def standardized(self) -> bool:
+        """Whether `answer` gets rewards of mean 0 and standard deviation 1, see `Query.units`."""
+        return False
 
     @property
     def short(self) -> str:
@@ -319,8 +367,10 @@ class Estimator(Baseline, ABC):
             The log or the candidate does not suit the method.
         """
         check_needs(self, query, level)
-        return self.answer(query, level)
+        if not self.standardized:
+            return self.answer(query, level)
+        return self.answer(query.standard, level).back(query.units)
 
     @abstractmethod
     def answer(self, query: Query, level: float) -> Estimate:
-        """Answer a query that has been checked; see `ask`."""
+        """Answer a query that has been checked, in its units of reward; see `ask`."""

@@ -24,9 +24,13 @@ from bayesdice_ppl.fitting.support import (
     measure_support,
     support_warnings,
 )
+from bayesdice_ppl.fitting.units import in_units, units_of
 from bayesdice_ppl.fitting.warnings import constant_reward, much_left_out
 from bayesdice_ppl.logs import Logs
 from bayesdice_ppl.policies import ContinuousPolicy, Policy
+
+ROUNDING = 1e-12
+"""Share of the largest reward by which a value may pass it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,15 +99,15 @@ def impossible_values(found: Answers) -> tuple[SupportWarning, ...]:
     Notes
     -----
     The range is that of the log, with 0 where terminated episodes are absorbed, and with a
-    hundredth of its larger end to spare. A value that is outside by more than the range's width is
-    worthless, and abstains: the system cannot be solved on this log, or the propensities are not
-    those of the logging policy.
+    hundredth of its width to spare, and what rounding may do to its larger end. A value that is
+    outside by more than the range's width is worthless, and abstains: the system cannot be solved
+    on this log, or the propensities are not those of the logging policy.
     """
     rewards = found.logs.reward
     low, high = float(rewards.min()), float(rewards.max())
     if found.on_termination == "absorb" and found.logs.terminated.any():
         low, high = min(low, 0.0), max(high, 0.0)
-    spare = 0.01 * max(abs(low), abs(high))
+    spare = 0.01 * (high - low) + ROUNDING * max(abs(low), abs(high))
     warnings = []
     for name, each in zip(found.names, found.estimates, strict=True):
         beyond = max(low - each.value, each.value - high)
@@ -146,7 +150,8 @@ def few_episodes(found: Answers) -> tuple[SupportWarning, ...]:
 
 def _measured(found: Answers) -> tuple[dict[str, Any], dict[str, Any]]:
     settings = FitSettings(found.gamma, on_termination=found.on_termination)
-    prepared = prepare_fit(found.logs, found.policies, settings, guided=False, dependent=False)
+    logs = in_units(found.logs, units_of(found.logs, settings))
+    prepared = prepare_fit(logs, found.policies, settings, guided=False, dependent=False)
     inputs, support = prepared.inputs, measure_support(prepared)
     # Each method has its own assumption about unlogged actions, and not that of `fit`.
     unmoved = support._replace(moved_mass=np.zeros(len(found.names)))

@@ -25,6 +25,7 @@ def check(
     """Check a log (and candidates), and show what it supports, without fitting."""
     from bayesdice_ppl.fitting import flat_settings, prepare_fit, settings_for
     from bayesdice_ppl.fitting.support import measure_support, support_warnings
+    from bayesdice_ppl.fitting.units import in_units, units_of
     from bayesdice_ppl.logs import usable_rows
     from bayesdice_ppl.logs.logged_value import logged_value
     from bayesdice_ppl.policies import read_policies
@@ -57,7 +58,8 @@ def check(
         return
     candidates = read_policies(policies)
     with console.status(f"Checking {len(candidates)} candidates ..."):
-        prepared = prepare_fit(loaded, candidates, settings, guided=False, dependent=False)
+        measured = in_units(loaded, units_of(loaded, settings))
+        prepared = prepare_fit(measured, candidates, settings, guided=False, dependent=False)
         support = measure_support(prepared)
     names = prepared.inputs.names
     headings = ["policy", "unlogged steps", "unknown steps", "effective transitions", "top episode"]

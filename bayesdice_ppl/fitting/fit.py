@@ -16,7 +16,6 @@ from bayesdice_ppl.features import FeatureChoice
 from bayesdice_ppl.fitting.choose_features import Alternative, alternatives, choose_features
 from bayesdice_ppl.fitting.defaults import with_defaults
 from bayesdice_ppl.fitting.layout import FittedValues, lay_out
-from bayesdice_ppl.fitting.offset import offset_of, with_offset, without_offset
 from bayesdice_ppl.fitting.prepare import check_logged_policy, prepare_fit
 from bayesdice_ppl.fitting.settings import (
     FitSettings,
@@ -32,6 +31,7 @@ from bayesdice_ppl.fitting.statistics import (
     invert_quantiles,
     warnings_of_others,
 )
+from bayesdice_ppl.fitting.units import from_units, in_units, units_of
 from bayesdice_ppl.fitting.unseen import unseen_of
 from bayesdice_ppl.inference import draw, search_price, solve
 from bayesdice_ppl.keys import check_key, split_key
@@ -193,9 +193,9 @@ def fit_settings(
     rng_key: PRNGKeyArray,
 ) -> DataTree:
     """Fit under the best of several settings that differ in features and prior; see `fit`."""
-    offset = offset_of(logs, choices[0])
-    belief = _fit(without_offset(logs, offset), policies, choices, rng_key)
-    return with_offset(belief, offset, choices[0].statistic)
+    units = units_of(logs, choices[0])
+    belief = _fit(in_units(logs, units), policies, choices, rng_key)
+    return from_units(belief, units, logs, choices[0])
 
 
 def _fit(

@@ -134,7 +134,11 @@ def short_log(names: tuple[str, ...], unit: Unit | None) -> list[SupportWarning]
 def odd_spread(
     names: tuple[str, ...], sd: np.ndarray, reward: np.ndarray, gamma: float
 ) -> list[SupportWarning]:
-    """Warn when a belief is wider than all rewards, or has no width although rewards vary."""
+    """Warn when a belief is wider than all rewards, or has no width although rewards vary.
+
+    The range includes a reward of 0: in the units of a fit that is their mean, or where the zero
+    means something, as what absorbed episodes earn.
+    """
     found = []
     span = float(np.ptp(np.append(reward, 0.0)))
     advice = (
@@ -143,8 +147,8 @@ def odd_spread(
     for name, value in zip(names, sd, strict=True):
         if value > span:
             reason = (
-                f"has a belief (sd {value:.3g}) wider than the range of the rewards: the log does "
-                f"not determine its value. {advice}"
+                "has a belief wider than the range of the rewards: the log does not determine its "
+                f"value. {advice}"
             )
             found.append(SupportWarning(name, reason, True))
         elif np.ptp(reward) > 0.0 and value < NO_SPREAD * np.std(reward):

@@ -137,12 +137,12 @@ class Bdqn(Estimator):
             regressions=self.regressions,
         )
         # From standardized rewards and Q to reward per step.
-        scale, features = (1.0 - gamma) * prepared.scale, start_features(layer)
-        drawn = prepared.center + scale * draw_products(
+        features = start_features(layer)
+        drawn = (1.0 - gamma) * draw_products(
             posterior, features, self.draws, np.random.default_rng(seed_sequence(key_draws))
         )
-        value = prepared.center + scale * float((posterior.mean * features).sum())
-        return Estimate(value, *central(drawn, level), drawn)
+        value = (1.0 - gamma) * float((posterior.mean * features).sum())
+        return Estimate(value, *central(drawn, level), drawn).back(prepared.units)
 
 
 def frozen_network(

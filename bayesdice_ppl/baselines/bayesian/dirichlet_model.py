@@ -30,6 +30,7 @@ from bayesdice_ppl.baselines.interface import Estimate, Estimator, Needs, Query,
 from bayesdice_ppl.baselines.settings import only_with
 from bayesdice_ppl.checks import one_of, positive, whole
 from bayesdice_ppl.errors import LogsError, SettingsError
+from bayesdice_ppl.logs import RewardUnits
 
 REWARDS = ("outcome", "beta", "normal")
 MOST_PRIOR = 1000.0
@@ -118,19 +119,24 @@ class DirichletModel(Estimator):
         """Draw the posterior of a policy's value."""
         outcomes, gamma = self.reward == "outcome", query.gamma
         model = count_outcomes(query.logs, query.policy, gamma, rewards=outcomes)
-        rewards = None if outcomes else self._rewards(model)
+        # Every world's rows sum to one, so a constant need not pass through its equation.
+        units = RewardUnits(query.units.origin)
+        rewards = None if outcomes else self._rewards(model, units)
+        model = model._replace(reward=units.into(model.reward), levels=units.into(model.levels))
         batches = draw_worlds(model, rewards, self.prior, gamma, self.draws, query.key)
         draws = np.concatenate(
             [solve_worlds(worlds, gamma, restart=query.restart) for worlds in batches]
         )
-        return Estimate(float(draws.mean()), *central(draws, level), draws)
+        return Estimate(float(draws.mean()), *central(draws, level), draws).back(units)
 
-    def _rewards(self, model: Model) -> Rewards:
+    def _rewards(self, model: Model, units: RewardUnits) -> Rewards:
         pair = model.action * model.n_states + model.state
         logged = Logged(pair, model.reward, (len(model.actions), model.n_states))
         if self.reward == "beta":
-            return beta_rewards(logged, self.reward_prior, self.reward_values)
-        return normal_rewards(logged, self.prior)
+            found = beta_rewards(logged, self.reward_prior, self.reward_values)
+            low, high = (float(units.into(end)) for end in (found.low, found.high))
+            return found._replace(low=low, high=high)
+        return normal_rewards(logged._replace(reward=units.into(logged.reward)), self.prior)
 
 
 def solve_worlds(worlds: Worlds, gamma: float, *, restart: bool) -> Float[np.ndarray, " B"]:

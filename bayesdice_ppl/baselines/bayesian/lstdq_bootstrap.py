@@ -71,6 +71,7 @@ class LstdqBootstrap(Estimator):
     name = "lstdq_bootstrap"
     needs = Needs(rng_key=True)
     gives = "draws"
+    standardized = True
 
     def __post_init__(self) -> None:
         whole("draws", self.draws)

@@ -66,7 +66,8 @@ class CoinDice(Estimator):
     on labels; on features that do not express Q, errors of one episode move together and it is too
     narrow. In small samples it is too narrow as well, most where a pair that matters was logged a
     few times with one reward: what is not in the log has no weight to move. It needs no
-    propensities. Pairs that were never logged have Q = 0 at every weight, which no interval covers;
+    propensities. Pairs that were never logged have Q = 0 at every weight, the value of the log's
+    mean reward (rewards are standardized first, as for `lstdq`), which no interval covers;
     with ``renormalize`` their mass goes to logged ones.
     """
 
@@ -77,6 +78,7 @@ class CoinDice(Estimator):
     renormalize: bool = only_with(False, features=(None,))
     name = "coin_dice"
     gives = "interval"
+    standardized = True
 
     def __post_init__(self) -> None:
         one_of("divergence", self.divergence, DIVERGENCES)

@@ -46,7 +46,8 @@ class DualDice(Estimator):
     On labels zeta is the exact ratio of the model that counting gives, and the value LSTDQ's; on
     features it is LSTDQ's too as long as the ridge is small, for then both solve the same projected
     equations. It needs no propensities and gamma < 1. Pairs that were never logged have Q = 0: the
-    mass that flows to them is lost.
+    mass that flows to them is lost, and counts as the log's mean reward, since the ratio weighs
+    what rewards differ from it (as 0 where absorbed episodes earn 0 for ever).
     """
 
     _: KW_ONLY
@@ -54,6 +55,7 @@ class DualDice(Estimator):
     features: FeatureChoice | None = None
     renormalize: bool = only_with(False, features=(None,))
     name = "dual_dice"
+    standardized = True
 
     def __post_init__(self) -> None:
         optional_ridge(self.ridge)

@@ -84,7 +84,8 @@ class LagrangianDice(Estimator):
         ``"primal"``, (1 - gamma) E Q(s0, pi) + lambda; ``"dual"``, E[zeta r], the default; or
         ``"lagrangian"``, the sum of both corrections.
     primal_regularizer, dual_regularizer
-        alpha_Q of E[Q^2] / 2, and alpha_zeta of E[zeta^2] / 2.
+        alpha_Q of E[Q^2] / 2, and alpha_zeta of E[zeta^2] / 2. Q is in standard deviations of the
+        reward, from its mean: with another unit the same strength would be another one.
     zeta_positive
         Hold the ratio at or above 0 on every logged pair.
     normalization
@@ -116,7 +117,8 @@ class LagrangianDice(Estimator):
     a Q regularizer with reward biases the ratio and leaves Q exact; so without regularizers the
     three estimators agree with LSTDQ, and so do all presets that estimate by the ratio. On features
     they still agree while the constraints can be met exactly, which takes as many features of the
-    ratio as of Q. It needs no propensities. Pairs that were never logged have Q = 0.
+    ratio as of Q. It needs no propensities. Rewards are standardized first, as for `lstdq`. Pairs
+    that were never logged have Q = 0: they are worth the log's mean reward.
 
     A switch that is None is as the preset says. In what is made every switch has its value.
     """
@@ -133,6 +135,7 @@ class LagrangianDice(Estimator):
     ridge: float | None = None
     features: FeatureChoice | None = None
     renormalize: bool = only_with(False, features=(None,))
+    standardized = True
 
     def __post_init__(self) -> None:
         if self.preset is not None:

@@ -63,8 +63,8 @@ class _System(NamedTuple):
 def solve_value(rows: Rows, ridge: float | None) -> float:
     """Value at the log's own weights.
 
-    The ridge is the number of transitions that are made up for each feature, all with reward 0 and
-    an end; None: the rows' default.
+    The ridge is the number of transitions that are made up for each feature, all with reward 0, in
+    the unit of the rows, and an end; None: the rows' default.
     """
     step, ridge = rows.step, rows.default_ridge if ridge is None else ridge
     system = build_system(rows, step.weight, step.start_weight, ridge)

@@ -91,6 +91,11 @@ class FittedQ(Estimator):
         return "fqe" if self.model == "linear" else "fqe_mlp"
 
     @property
+    def standardized(self) -> bool:
+        """Whether the model is linear; a network brings rewards into units of its own."""
+        return self.model == "linear"
+
+    @property
     def needs(self) -> Needs:
         """A key for the network; for a linear model of vectors one too."""
         return Needs(rng_key=self.model == "mlp")

@@ -23,14 +23,15 @@ class Lstdq(Estimator):
     Parameters
     ----------
     ridge
-        Number of transitions, at least 0, that are made up for each feature, with reward 0 and
-        nothing after them; None: 1e-6 on labels, where it may be 0, and 1e-3 on features.
+        Number of transitions, at least 0, that are made up for each feature, which earn the mean
+        reward, as does all that follows them; None: 1e-6 on labels, where it may be 0, and 1e-3 on
+        features.
     features
         None: one-hot for labels; for vectors the default features of `bayesdice_ppl.fit`, for which
         `estimate` needs a key.
     renormalize
         On one-hot features: let the candidate take only actions that were logged in a state, as
-        `bayesdice_ppl.fit` does, instead of giving the others Q = 0.
+        `bayesdice_ppl.fit` does, instead of giving the others the value of the mean reward.
 
     Notes
     -----
@@ -45,8 +46,11 @@ class Lstdq(Estimator):
     at 0, which settles the average reward rho.
 
     It needs no propensities. On labels it is consistent when every pair that the policy visits is
-    logged ever more often. A pair that was never logged has Q = 0 (the ridge alone decides), as if
-    nothing were earned after it; at gamma = 1 that is as if a fresh start followed. On features the
+    logged ever more often. Rewards are standardized first, so that r_i is counted from the log's
+    mean reward, in standard deviations; where an absorbed episode earns 0 for ever, from 0. A pair
+    that was never logged has Q = 0 (the ridge alone decides): it is worth the mean reward at every
+    step after it, or 0 if episodes are absorbed; at gamma = 1 that is as if a fresh start followed.
+    Features need not be able to express a constant: it is known without them. On features the
     value is only as good as they express Q, and the equation may be nearly singular far from the
     logging policy's own distribution.
     """
@@ -56,6 +60,7 @@ class Lstdq(Estimator):
     features: FeatureChoice | None = None
     renormalize: bool = only_with(False, features=(None,))
     name = "lstdq"
+    standardized = True
 
     def __post_init__(self) -> None:
         optional_ridge(self.ridge)

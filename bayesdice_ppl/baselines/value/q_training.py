@@ -19,7 +19,7 @@ from bayesdice_ppl.baselines.interface import Query
 from bayesdice_ppl.baselines.value.q_network import PaddedLog, QNetwork
 from bayesdice_ppl.checks import even, positive, whole
 from bayesdice_ppl.features import sample_actions
-from bayesdice_ppl.logs import usable_rows
+from bayesdice_ppl.logs import RewardUnits, reward_units, usable_rows
 from bayesdice_ppl.policies import align_continuous, align_policies, needed_states
 
 
@@ -77,15 +77,14 @@ class NetworkProblem(NamedTuple):
         Number of outputs: actions that are labels, or 1.
     relative
         Whether relative values are learned, or Q itself.
-    center, scale
+    units
         Mean and standard deviation of the rewards, by which they are standardized.
     """
 
     table: PaddedLog
     n_outputs: int
     relative: bool
-    center: float
-    scale: float
+    units: RewardUnits
 
     @property
     def single(self) -> PaddedLog:
@@ -119,7 +118,7 @@ def network_value(query: Query, training: Training) -> float:
     key_actions, key_train = jax.random.split(query.key)
     prepared = prepare_network(query, training, key_actions)
     found = train_network(prepared, training, key_train)
-    return float(prepared.center + prepared.scale * np.float64(found.value))
+    return float(prepared.units.back(float(found.value)))
 
 
 def train_network(prepared: NetworkProblem, training: Training, rng_key: PRNGKeyArray) -> Trained:
@@ -145,8 +144,10 @@ def prepare_network(query: Query, training: Training, rng_key: PRNGKeyArray) -> 
     logs, gamma = query.logs, query.gamma
     used = usable_rows(logs, gamma).mask
     reward = logs.reward[used]
-    center, scale = reward.mean(), reward.std()
-    scale = scale if scale > 0.0 else 1.0
+    units = reward_units(reward)
+    if units.scale == 0.0 and not query.restart:
+        # Equal rewards still differ from the 0 of an absorbed episode.
+        units = units._replace(scale=float(np.abs(reward).max()))
     ended = (logs.terminated[used] & (gamma > 0.0)).astype(np.float64)
     # A fresh start has relative value 0; an absorbing end has a level, which only Q itself knows.
     relative = bool(query.restart or not ended.any())
@@ -165,14 +166,14 @@ def prepare_network(query: Query, training: Training, rng_key: PRNGKeyArray) -> 
         action=_pad(action, n_rows),
         onward=_pad(1.0 - ended, n_rows),
         ended=_pad(ended, n_rows),
-        reward=_pad((reward - center) / scale, n_rows),
+        reward=_pad(units.into(reward), n_rows),
         inputs=inputs,
         policy=_pad(policy, n_states, 1 if logs.vector_actions else 0),
         start=np.bincount(logs.initial_state, minlength=n_states) / logs.n_episodes,
-        absorbed=np.float64(-center / scale),
+        absorbed=np.float64(units.zero),
         gamma=np.float64(gamma),
     )
-    return NetworkProblem(table, n_outputs, relative, float(center), float(scale))
+    return NetworkProblem(table, n_outputs, relative, units)
 
 
 def _actions(

@@ -31,7 +31,7 @@ from bayesdice_ppl.baselines.weighting.weights import (
 )
 from bayesdice_ppl.checks import nonnegative
 from bayesdice_ppl.errors import LogsError
-from bayesdice_ppl.logs import Logs, usable_rows
+from bayesdice_ppl.logs import Logs, RewardUnits, usable_rows
 from bayesdice_ppl.policies import log_ratio
 
 
@@ -54,7 +54,8 @@ class DoublyRobust(PerTrajectory):
         known beforehand for a fitted Q; their guarantee is then not strict.
     cross_fit
         True: episodes with even numbers are corrected by the model of those with odd numbers, and
-        the other way round. False: one model of all, which has seen the errors it is corrected by.
+        the other way round; their order in the log decides which these are, and nothing else.
+        False: one model of all, which has seen the errors it is corrected by.
     ridge
         Of the model, as for `lstdq`.
     behavior
@@ -121,6 +122,9 @@ class DoublyRobust(PerTrajectory):
         """Estimate from episodes of corrected errors."""
         logs, gamma = query.logs, query.gamma
         rows, used, starts = bellman_episodes(logs, gamma)
+        # A constant is known without weights; where zero means something there is no such origin.
+        units = RewardUnits(query.units.origin)
+        rows = rows._replace(reward=units.into(rows.reward))
         ratio = log_ratio(logs, query.policy, self.behavior)
         log_weight = cumulative_log_weight(ratio, all_rows(logs, gamma).step)[used]
         fitted = fit_errors(query.rows(), rows, starts, self.ridge, cross_fit=self.cross_fit)
@@ -139,7 +143,7 @@ class DoublyRobust(PerTrajectory):
             estimates,
             width=lambda: float(np.ptp(estimates)),
             effective_episodes=effective_episodes(log_weight, rows, gamma),
-        )
+        ).back(units)
 
 
 class FittedErrors(NamedTuple):

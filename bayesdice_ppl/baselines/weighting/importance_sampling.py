@@ -34,6 +34,7 @@ from bayesdice_ppl.baselines.weighting.weights import (
     step_discount,
 )
 from bayesdice_ppl.checks import one_of
+from bayesdice_ppl.logs import RewardUnits
 from bayesdice_ppl.policies import log_ratio
 
 KINDS = ("per_step", "trajectory")
@@ -85,6 +86,11 @@ class ImportanceSampling(PerTrajectory):
     are both expectations under the candidate, each estimated without bias, and the estimate is
     their ratio; `sample_estimates` has the formulas.
 
+    *Zero.* With weights as they are and a denominator that is known, the weights do not average one
+    in any one log. A constant c on all rewards then moves the estimate by c times their mean, and
+    not by c, and widens the intervals: that is the price of being unbiased. All other forms move by
+    c, interval and all.
+
     *When it fails.* The variance of the weights grows exponentially with the number of steps. From
     some length on a single episode has nearly all the weight, and an interval from the sample knows
     nothing of what was not seen. `Estimate.effective_episodes` says how many the estimate rests on,
@@ -92,8 +98,9 @@ class ImportanceSampling(PerTrajectory):
     may run out of weight: normalized per-step estimates then stop at the last step with any left,
     and if there is none at all the log is refused.
 
-    *Intervals* treat the per-trajectory estimates as independent. Normalized ones are the value and
-    each episode's part of its error, by the delta method; the bootstrap takes the normalizer anew.
+    *Intervals* treat the per-trajectory estimates as independent. Those of a ratio (normalized
+    weights, or episodes that terminate and start anew) are the value and each episode's part of its
+    error, by the delta method; the bootstrap takes the normalizer anew.
     Where absorbed episodes have weights by step, the normalizer is taken as known.
 
     References
@@ -141,6 +148,10 @@ class ImportanceSampling(PerTrajectory):
         if gamma > 0.0:
             check_every_step(logs)
         rows = all_rows(logs, gamma)
+        # With weights that average one a constant is known, and need not pass through them.
+        known = self.normalized or bool(rows.terminated.any())
+        units = RewardUnits(query.units.origin if known else 0.0)
+        rows = rows._replace(reward=units.into(rows.reward))
         ratio = log_ratio(logs, query.policy, self.behavior)
         sample, effective = sample_estimates(
             cumulative_log_weight(ratio, rows.step),
@@ -155,10 +166,10 @@ class ImportanceSampling(PerTrajectory):
             query,
             level,
             sample.estimates,
-            width=lambda: sample.width(logs.reward, self.reward_range, self.max_weight),
+            width=lambda: sample.width(logs.reward, self.reward_range, self.max_weight, units),
             mass=sample.mass,
             effective_episodes=effective,
-        )
+        ).back(units)
 
 
 def sample_estimates(
@@ -258,7 +269,9 @@ def sample_estimates(
             of_row = (by_step / np.maximum(np.bincount(rows.step, weight), 1e-300))[rows.step]
         error = rows.by_episode(discount * weight * (rows.reward - of_row))
         estimates = value + (error - error.mean()) / denominator
-    elif normalized and step_weights is None:
+    elif step_weights is None and (normalized or (restart and ended.any())):
+        # A normalizer that is estimated has an error too: without it the spread of the estimates
+        # would depend on where the zero of the rewards lies.
         plain = restart or gamma == 1.0 or not ended.any()
         own = mass if plain else last * (1.0 - unseen * ~ended)
         center = value

@@ -20,6 +20,7 @@ from bayesdice_ppl.baselines.weighting.behavior import BEHAVIORS
 from bayesdice_ppl.checks import one_of, positive, whole
 from bayesdice_ppl.errors import LogsError, SettingsError
 from bayesdice_ppl.keys import seed_sequence
+from bayesdice_ppl.logs import RewardUnits
 
 INTERVALS = ("student", "bernstein", "hoeffding", "bca")
 """Names of the intervals."""
@@ -29,6 +30,12 @@ BOUNDED = ("bernstein", "hoeffding")
 
 RESAMPLES = 2000
 """Bootstrap resamples."""
+
+AS_LOGGED = RewardUnits()
+"""The units of the log."""
+
+_DIGITS = 12
+"""Means of resamples that agree to so many decimals, in standard deviations, are equal."""
 
 _MOST_NUMBERS = 2_000_000
 """How many numbers a batch of resamples may hold at once."""
@@ -64,12 +71,14 @@ class Sample(NamedTuple):
         rewards: Float[np.ndarray, " n"],
         reward_range: tuple[float, float] | None,
         max_weight: float | None,
+        units: RewardUnits = AS_LOGGED,
     ) -> float:
         """Length of the range in which the estimates are taken to lie.
 
         With the largest weight that a row can have it is known before they are seen, from the range
         of the rewards, by default of those logged. Without, it runs from the least to the largest
         of the estimates themselves and the center, the estimate of an episode without weight.
+        Rewards and their range are as logged, the estimates in ``units``.
 
         Raises
         ------
@@ -92,6 +101,7 @@ class Sample(NamedTuple):
                 f"max_weight: expected at least the largest weight in the log, {self.largest:g}, "
                 f"found {max_weight:g}."
             )
+        low, high = (float(units.into(end)) for end in (low, high))
         most = max_weight * float(self.share.max())
         return most * (max(high - self.center, 0.0) - min(low - self.center, 0.0))
 
@@ -305,14 +315,20 @@ def bca_interval(
     """
     if np.ptp(estimates) == 0.0:
         return float(estimates[0]), float(estimates[0])
-    mean = estimates.mean()
+    mean, spread = float(estimates.mean()), float(estimates.std())
+    off = (estimates - mean) / spread
+
+    # BCa counts resamples below the estimate and half of those that equal it, of which rewards of
+    # few values make many: rounding must not decide which.
+    def plain(off: np.ndarray, axis: int) -> np.ndarray:
+        return np.round(off.mean(axis=axis), _DIGITS)
 
     def ratio(off: np.ndarray, mass: np.ndarray, axis: int) -> np.ndarray:
-        return mean + off.mean(axis=axis) / mass.mean(axis=axis)
+        return np.round(off.mean(axis=axis) / mass.mean(axis=axis), _DIGITS)
 
     found = stats.bootstrap(
-        (estimates,) if mass is None else (estimates - mean, mass),
-        np.mean if mass is None else ratio,
+        (off,) if mass is None else (off, mass),
+        plain if mass is None else ratio,
         paired=mass is not None,
         n_resamples=resamples,
         batch=max(1, _MOST_NUMBERS // len(estimates)),
@@ -321,4 +337,4 @@ def bca_interval(
         method="BCa",
         rng=np.random.default_rng(seed_sequence(rng_key)),
     ).confidence_interval
-    return float(found.low), float(found.high)
+    return mean + spread * float(found.low), mean + spread * float(found.high)

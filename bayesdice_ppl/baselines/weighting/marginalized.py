@@ -27,7 +27,7 @@ from bayesdice_ppl.baselines.weighting.intervals import (
 from bayesdice_ppl.checks import nonnegative
 from bayesdice_ppl.errors import LogsError
 from bayesdice_ppl.features.maps import FeatureChoice
-from bayesdice_ppl.logs import usable_rows
+from bayesdice_ppl.logs import RewardUnits, usable_rows
 
 
 @final
@@ -114,7 +114,10 @@ class Marginalized(PerTrajectory):
             m = logs.n_transitions
             episode = np.arange(m)
         share = m / len(ratio)
-        paid = share * np.bincount(episode, ratio * logs.reward[used], minlength=m)
+        # As the ratio averages one, a constant is known, and need not pass through it.
+        units = RewardUnits(query.units.origin)
+        reward = units.into(logs.reward[used])
+        paid = share * np.bincount(episode, ratio * reward, minlength=m)
         mass = share * np.bincount(episode, ratio * absorbed, minlength=m)
         value = float(paid.mean())
         sample = Sample(
@@ -128,9 +131,9 @@ class Marginalized(PerTrajectory):
             query,
             level,
             sample.estimates,
-            width=lambda: sample.width(logs.reward, self.reward_range, self.max_weight),
+            width=lambda: sample.width(logs.reward, self.reward_range, self.max_weight, units),
             mass=sample.mass,
-        )
+        ).back(units)
 
     def _ratio(self, query: Query) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
         """Ratio of each row that is used, and its mass with what was absorbed after it.

@@ -106,7 +106,8 @@ class MinimaxWeight(Estimator):
 
     It needs no propensities. It fails where the ratio is not among the functions, and where the
     critics do not see the direction in which that matters. Pairs of labels that were never logged
-    have Q = 0: the mass that flows to them is lost.
+    have Q = 0: the mass that flows to them is lost, and counts as the log's mean reward, since the
+    ratio weighs what rewards differ from it (as 0 where absorbed episodes earn 0 for ever).
     """
 
     critics: str = "linear"
@@ -116,6 +117,7 @@ class MinimaxWeight(Estimator):
     renormalize: bool = only_with(False, critics=_LINEAR, features=(None,))
     n_inducing: int = only_with(200, critics=_KERNEL)
     prior_sd: float | None = only_with(None, critics=_KERNEL)
+    standardized = True
 
     def __post_init__(self) -> None:
         one_of("critics", self.critics, CRITICS)

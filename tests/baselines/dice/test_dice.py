@@ -1,5 +1,7 @@
 """DualDICE and the regularized Lagrangian against exact ratios, loops and SciPy's minimizers."""
 
+from dataclasses import replace
+
 import jax
 import numpy as np
 import pytest
@@ -32,10 +34,19 @@ WITHOUT_NORMALIZATION = {name for name, given in PRESETS.items() if "normalizati
 
 
 class Direct:
-    """The Lagrangian's means by a loop over transitions, and its ratio's problem for SciPy."""
+    """The Lagrangian's means by a loop over transitions, and its ratio's problem for SciPy.
 
-    def __init__(self, phi, gamma, termination):
+    Standardized rewards have mean 0 and standard deviation 1; where the log ends at reward 0 for
+    ever, 0 stays, and the root mean square is 1.
+    """
+
+    def __init__(self, phi, gamma, termination, *, standardized=False):
         logs = exhaustive_logs()
+        self.center, self.scale = 0.0, 1.0
+        if standardized:
+            self.center = 0.0 if termination == "absorb" else logs.reward.mean()
+            self.scale = np.sqrt(np.mean((logs.reward - self.center) ** 2))
+        logs = replace(logs, reward=(logs.reward - self.center) / self.scale)
         n, d = logs.n_transitions, phi.shape[-1]
         at_policy = np.einsum("sa,sad->sd", TARGET, phi)
         self.phi, self.gamma = phi, gamma
@@ -54,6 +65,10 @@ class Direct:
             self.move += np.outer(here, gamma * after - here) / n
             self.reward += here * r / n
             self.mass += here * mass / n
+
+    def value(self, standardized):
+        """From standardized rewards to those of the log."""
+        return self.center + self.scale * standardized
 
     def flow(self, w):
         """Coefficients of Q in the Lagrangian."""
@@ -172,7 +187,7 @@ def test_presets_on_features_are_the_methods_themselves(seed, gamma, termination
 @pytest.mark.parametrize("dual", [0.0, 0.05])
 def test_switches_against_a_general_minimizer(gamma, termination, positive, dual):
     phi = phi_of(4)
-    direct = Direct(phi, gamma, termination)
+    direct = Direct(phi, gamma, termination, standardized=True)
     # So strong a regularizer of Q that the ratio follows the reward, down to the bound.
     strength = 20.0
     w = direct.ratio(primal=strength, dual=dual, positive=positive, slack=0.0)
@@ -201,11 +216,11 @@ def test_switches_against_a_general_minimizer(gamma, termination, positive, dual
     if not positive:
         multiplier = slope @ direct.mass / (direct.mass @ direct.mass)
         primal = (1.0 - gamma) * direct.start @ q + multiplier
-        assert found["primal"] == pytest.approx(primal, rel=1e-4)
-    assert found["dual"] == pytest.approx(w @ direct.reward, rel=1e-4)
+        assert found["primal"] == pytest.approx(direct.value(primal), rel=1e-4)
+    assert found["dual"] == pytest.approx(direct.value(w @ direct.reward), rel=1e-4)
     # At E[zeta] = 1 the multiplier drops out.
     lagrangian = (1.0 - gamma) * direct.start @ q + w @ (direct.reward + direct.move @ q)
-    assert found["lagrangian"] == pytest.approx(lagrangian, rel=1e-4)
+    assert found["lagrangian"] == pytest.approx(direct.value(lagrangian), rel=1e-4)
 
 
 @pytest.mark.parametrize(("gamma", "termination"), DISCOUNTED)

@@ -83,16 +83,19 @@ def test_a_world_that_alternates_settles_in_the_average():
 
 
 def test_divergence_is_an_error():
-    # Tsitsiklis and Van Roy's two states, w and 2 w, of which only the way up is logged.
-    rows = [(0, 0, 0, 0, 1.0, 1, False), (1, 0, 0, 0, 0.0, 1, False)]
+    # Tsitsiklis and Van Roy's two states, w and 2 w, of which only the way up is logged, and an end
+    # that is worth 0.
+    rows = [(0, 0, 0, 0, 1.0, 1, False), (1, 0, 0, 0, 0.0, 1, False), (2, 0, 0, 0, 0.5, 1, True)]
     logs = make_logs(rows, 2, 1)
     policy = TabularPolicy([[1.0], [1.0]])
     doubling = features.table([[[1.0]], [[2.0]]], states=[0, 1], actions=[0])
     with pytest.raises(LogsError, match="diverges"):
-        fitted_q(features=doubling).estimate(logs, policy, gamma=0.9)
-    # The equation itself has a solution: w = 1 / 2 + 1.8 w.
-    found = lstdq(ridge=0.0, features=doubling).estimate(logs, policy, gamma=0.9)
-    assert found.value == pytest.approx(0.1 * 0.5 / (1 - 1.8), rel=1e-9)
+        fitted_q(features=doubling).estimate(logs, policy, gamma=0.9, on_termination="absorb")
+    # The equation itself has a solution: w = 1 / 2 + 2 / 3 * 1.8 w.
+    found = lstdq(ridge=0.0, features=doubling).estimate(
+        logs, policy, gamma=0.9, on_termination="absorb"
+    )
+    assert found.value == pytest.approx(0.1 * 0.5 / (1 - 1.2), rel=1e-9)
 
 
 @pytest.mark.parametrize(

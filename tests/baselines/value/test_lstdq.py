@@ -57,15 +57,16 @@ def test_episodes_of_all_lengths_against_plain_loops(plain, seed, gamma, termina
     assert found.value == pytest.approx(value, rel=1e-9)
 
 
-def test_what_was_never_logged_is_worth_nothing():
+def test_what_was_never_logged_is_worth_the_mean_reward():
     rows = [(0, 0, 0, 0, 1.0, 1, False), (0, 1, 1, 0, 4.0, 0, False)]
     logs = make_logs(rows, 2, 2)
     policy = TabularPolicy([[0.5, 0.5], [0.25, 0.75]])
     gamma = 0.8
-    # Q0 = 1 + gamma Q1 / 4 and Q1 = 4 + gamma Q0 / 2; the other action's Q is 0 in both states.
-    q0 = (1 + gamma) / (1 - gamma**2 / 8)
+    # Less the mean reward 5 / 2, Q0 = -3 / 2 + gamma Q1 / 4 and Q1 = 3 / 2 + gamma Q0 / 2; the
+    # other action's Q is 0 in both states.
+    q0 = 1.5 * (gamma / 4 - 1) / (1 - gamma**2 / 8)
     plain = lstdq(ridge=0.0).estimate(logs, policy, gamma=gamma)
-    assert plain.value == pytest.approx((1 - gamma) * q0 / 2, rel=1e-12)
+    assert plain.value == pytest.approx(2.5 + (1 - gamma) * q0 / 2, rel=1e-12)
     # Renormalized, the policy always takes the logged action.
     q0 = (1 + 4 * gamma) / (1 - gamma**2)
     renormalized = lstdq(ridge=0.0, renormalize=True).estimate(logs, policy, gamma=gamma)

@@ -1,0 +1,137 @@
+"""Rewards as a fit sees them: from their mean, in their sd. Neither zero nor unit then matter.
+
+Cells hold sums of squares. At rewards of 1e8 with a spread of 1 these lose every digit of the
+spread, and a width that is made from them is wrong by half without a sign. And a penalty that is
+not measured in the residual's covariance adds squared rewards to squared probabilities, which has a
+meaning only in some unit of the reward.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bayesdice_ppl.belief import BeliefView
+from bayesdice_ppl.fitting.settings import FitSettings
+from bayesdice_ppl.logs import Logs, RewardUnits, reward_units, usable_rows
+from bayesdice_ppl.statistics import Statistic
+
+if TYPE_CHECKING:
+    from xarray import DataTree
+
+AS_LOGGED = RewardUnits()
+FAR = 1e3
+"""Spreads from zero past which the mean is taken off for other statistics than the mean."""
+
+
+def units_of(logs: Logs, settings: FitSettings) -> RewardUnits:
+    """Units in which a fit sees the rewards.
+
+    Notes
+    -----
+    The zero stays where it means something: a reward of zero follows an absorbing termination for
+    ever, and a transform of one's own may do anything with it. Without the value constraint a value
+    is the mean of ratio times reward and of nothing else, as in the paper: a constant then counts
+    as often as the draws of the ratio say, whose mean is not exactly one.
+
+    A statistic other than the mean may be the same for every reward that was logged, as the CVaR of
+    a reward that is mostly 0: then it has no spread at all, which a sum would blur. For these the
+    rewards stay as they are, unless they are so far from zero that this costs more.
+    """
+    reward = getattr(logs, "reward", None)
+    if reward is None or np.ptp(reward) == 0.0:
+        # Not a log, which preparation says better; or nothing to measure in.
+        return AS_LOGGED
+    own = any(statistic.shift is None for statistic in settings.statistic)
+    if own or not settings.constraint.value_constraint:
+        return AS_LOGGED
+    absorbs = settings.on_termination == "absorb" and settings.gamma > 0.0
+    units = reward_units(reward, zero_means=absorbs and bool(np.any(logs.terminated)))
+    if settings.plain:
+        return units
+    far = abs(units.origin + units.center) > FAR * units.scale
+    return units._replace(scale=1.0) if far else AS_LOGGED
+
+
+def in_units(logs: Logs, units: RewardUnits) -> Logs:
+    """The log with its rewards in other units."""
+    return logs if units == AS_LOGGED else replace(logs, reward=units.into(logs.reward))
+
+
+def from_units(belief: DataTree, units: RewardUnits, logs: Logs, settings: FitSettings) -> DataTree:
+    """The belief of the rewards as they were logged, from that in other units.
+
+    Parameters
+    ----------
+    belief
+        The belief.
+    units
+        In which its rewards were.
+    logs
+        The log as it was.
+    settings
+        What was fitted; the first statistic is ``value``.
+    """
+    if units == AS_LOGGED:
+        return belief
+    statistics = settings.statistic
+    posterior, step = "posterior", RewardUnits(scale=units.scale)
+    moved = {f"{posterior}/{each}": _of_statistic(units, each) for each in statistics}
+    first = _of_statistic(units, statistics[0])
+    of_variable = {
+        BeliefView.value: first,
+        BeliefView.guide_mean: first,
+        BeliefView.prior_mean: first,
+        BeliefView.guide_sd: RewardUnits(scale=first.scale),
+        BeliefView.prior_sd: RewardUnits(scale=first.scale),
+        BeliefView.action_standard_error: RewardUnits(scale=first.scale),
+    }
+    moved |= {f"{each.group}/{each.name}": own for each, own in of_variable.items()}
+    for path, own in moved.items():
+        group, name = path.split("/", 1)
+        if name in belief[group].data_vars:
+            belief[path] = own.back(belief[path])
+    _unseen_from_units(belief, units, first, settings.gamma)
+    # There and back would cost the rewards their last digit.
+    used = logs.reward[usable_rows(logs, settings.gamma).mask]
+    group, name = BeliefView.reward.group, BeliefView.reward.name
+    belief[f"{group}/{name}"] = belief[group].data_vars[name].copy(data=used)
+    belief.attrs[BeliefView.reward_sd.name] = units.scale * float(np.std(units.into(used)))
+    for attribute, own in (
+        (BeliefView.logged_value, units),
+        (BeliefView.logged_value_standard_error, step),
+    ):
+        found = belief.attrs.get(attribute.name)
+        if found is not None:
+            belief.attrs[attribute.name] = float(own.back(found))
+    return belief
+
+
+def _unseen_from_units(
+    belief: DataTree, units: RewardUnits, first: RewardUnits, gamma: float
+) -> None:
+    """What pairs that were never logged add, in place."""
+    view = BeliefView(belief)
+    if not view.has(BeliefView.unseen_mass):
+        return
+    # A step at such a pair and all that follow it count from another zero.
+    zero = 0.0 if gamma == 1.0 else (first.origin + first.center) / (1.0 - gamma)
+    moved = {
+        BeliefView.unseen_base: first.scale * view.unseen_base
+        + zero * view.unseen_mass.sum(axis=1),
+        BeliefView.unseen_shift: first.scale * view.unseen_shift,
+        BeliefView.unseen_spread: first.scale * view.unseen_spread,
+        BeliefView.unseen_covariance: first.scale**2 * view.unseen_covariance,
+    }
+    for each, array in moved.items():
+        belief[f"{each.group}/{each.name}"] = (
+            belief[each.group].data_vars[each.name].copy(data=array)
+        )
+
+
+def _of_statistic(units: RewardUnits, statistic: Statistic) -> RewardUnits:
+    """Units of a statistic of the reward."""
+    shift = statistic.shift or 0.0
+    return RewardUnits(shift * units.origin, shift * units.center, units.scale)

@@ -1,0 +1,608 @@
+"""Laws that every method keeps: what is no fact about the world changes nothing but what it must.
+
+Rewards in another unit, from another zero: values, intervals and draws move with them. Names, and
+the order of rows and of tables: values keep to their names. A method or an engine is under these
+laws by being registered. Where a definition stands against a law, the test has the amount by which
+it breaks, in closed form.
+
+Most moves are by powers of two that leave the rewards exact. All that may then differ is the last
+addition that brings a value back, so that four units in the last place of the largest number are
+the tolerance: of a value, a scale, a center and an origin.
+"""
+
+import json
+from fractions import Fraction
+
+import jax
+import numpy as np
+import polars as pl
+import pytest
+
+import bayesdice_ppl as bd
+from bayesdice_ppl.baselines.dice.coin_dice import STANDSTILL
+from bayesdice_ppl.baselines.dice.interior_point import GAP
+from bayesdice_ppl.baselines.interface import Query
+from bayesdice_ppl.baselines.registry import METHODS, every_name, settings_of
+from bayesdice_ppl.baselines.value.fitted_q import TOLERANCE
+from bayesdice_ppl.constraint.penalties import PENALTIES
+from bayesdice_ppl.constraint.surrogates import SURROGATES
+from bayesdice_ppl.errors import BayesDiceError
+from bayesdice_ppl.fitting.warnings import DRIFT
+from bayesdice_ppl.inference.engines import ENGINES
+from tests.marks import slow
+
+EPS = np.finfo(float).eps
+FEW = {"refits": 4, "steps": 5, "width": 8, "draws": 200, "resamples": 500}
+"""Settings that set the cost of a method, for those that have them."""
+NETWORKS = {"fqe_mlp", "bdqn"}
+KEY = jax.random.key(1)
+
+# (factor, constant): 1e-8 times as large and far from zero by 1e8 spreads; and others like it.
+TINY_AND_FAR = (2.0**-27, 1.0)
+MOVES = [(2.0**-27, 0.0), (2.0**27, 0.0), (1.0, -(2.0**27)), (2.0**27, 2.0**54)]
+STATES, ACTIONS = np.arange(4), np.arange(3)
+BEHAVIOR = np.array([[0.5, 0.5, 0.0], [0.3, 0.3, 0.4], [0.2, 0.6, 0.2], [0.4, 0.4, 0.2]])
+TARGETS = {
+    # Takes an action that the log does not have, in state 0.
+    "bold": np.array([[0.4, 0.4, 0.2], [0.1, 0.2, 0.7], [0.3, 0.3, 0.4], [0.6, 0.2, 0.2]]),
+    "calm": np.array([[0.7, 0.3, 0.0], [0.5, 0.4, 0.1], [0.1, 0.8, 0.1], [0.3, 0.3, 0.4]]),
+}
+
+
+def frame_of(n_episodes=30, n_steps=6, *, ends=True, two=False, vectors=False):
+    """A log as a table; rewards are multiples of 2^-10, below 2^3."""
+    rng = np.random.default_rng(0)
+    move = rng.dirichlet(np.ones(4), size=(4, 3))
+    rows = []
+    for episode in range(n_episodes):
+        state = rng.integers(4)
+        for step in range(n_steps):
+            action = rng.choice(3, p=BEHAVIOR[state])
+            following = rng.choice(4, p=move[state, action])
+            reward = np.round(1024 * np.tanh(0.3 * action + 0.2 * state + rng.normal())) / 1024
+            reward = float(reward > 0.3) if two else reward
+            ended = ends and rng.random() < 0.1
+            seen = BEHAVIOR[state, action]
+            rows.append((episode, step, state, action, reward, following, ended, seen))
+            state = following
+            if ended:
+                break
+    names = [
+        "episode_id",
+        "step",
+        "state",
+        "action",
+        "reward",
+        "next_state",
+        "terminated",
+        "propensity",
+    ]
+    frame = pl.DataFrame(rows, schema=names, orient="row")
+    if vectors:
+        place = rng.normal(size=(4, 2))
+        frame = frame.drop("state", "next_state").with_columns(
+            pl.Series(name, place[frame[state], k])
+            for k in range(2)
+            for name, state in ((f"obs_{k}", "state"), (f"next_obs_{k}", "next_state"))
+        )
+    return frame
+
+
+class Softmax:
+    """A policy of three labeled actions over vectors."""
+
+    def __init__(self, slope):
+        self.slope = np.asarray(slope)
+
+    def probs(self, obs):
+        scores = np.exp(np.asarray(obs) @ self.slope)
+        return scores / scores.sum(axis=1, keepdims=True)
+
+
+def policies_of(base):
+    if base == "mwl_kernel":
+        return {
+            "bold": Softmax([[1.0, 0, 0], [0, 1.0, 0]]),
+            "calm": Softmax([[0, 0.5, 0], [0, 0, 1]]),
+        }
+    return {name: bd.TabularPolicy(table) for name, table in TARGETS.items()}
+
+
+def log_of(base, **shape):
+    return frame_of(two=base == "beta", vectors=base == "mwl_kernel", **shape)
+
+
+def moved(frame, factor, constant):
+    return frame.with_columns(pl.col("reward") * factor + constant)
+
+
+def made(name, **settings):
+    few = {k: v for k, v in FEW.items() if k in settings_of(name)}
+    return bd.baselines.make(name, **few, **settings)
+
+
+def ask(name, frame, gamma, on_termination="restart", policies=None, **settings):
+    """What a method says of every candidate; its refusal where it has no answer."""
+    try:
+        return bd.baselines.estimate_all(
+            made(name, **settings),
+            bd.Logs.from_dataframe(frame),
+            policies_of(name.partition(":")[0]) if policies is None else policies,
+            gamma=gamma,
+            rng_key=KEY,
+            on_termination=on_termination,
+        )
+    except BayesDiceError as refusal:
+        return str(refusal)
+
+
+def numbers(found, name):
+    """Value, ends and draws of one candidate."""
+    one = found.estimates[found.names.index(name)]
+    parts = [[one.value], [] if one.lower is None else [one.lower, one.upper]]
+    return np.concatenate([*parts, [] if one.draws is None else one.draws])
+
+
+def check_moved(before, after, factor, constant, tolerance):
+    """Everything that a method says has moved as the rewards have."""
+    if isinstance(before, str):
+        assert after == before
+        return
+    for name in before.names:
+        np.testing.assert_allclose(
+            numbers(after, name),
+            factor * numbers(before, name) + constant,
+            rtol=0.0,
+            atol=tolerance,
+        )
+    assert after.order() == before.order()
+    assert len(after.support_warnings) == len(before.support_warnings)
+
+
+def last_places(factor, constant, *found):
+    """Four units in the last place of the largest number at hand."""
+    largest = max(np.abs(numbers(one, name)).max() for one in found for name in one.names)
+    return 4 * EPS * max(factor + abs(constant), factor * largest + abs(constant))
+
+
+# Of these a constant passes through the importance weights, whose mean is not one.
+PLAIN = ("is", "pdis")
+
+
+def keeps_constants(name, gamma, frame):
+    """Whether a constant is known without weights: plain ones are divided by nothing estimated."""
+    plain = name.partition(":")[0] in PLAIN
+    return not plain or (gamma > 0.0 and bool(frame["terminated"].any()))
+
+
+@pytest.mark.parametrize("move", [TINY_AND_FAR, *map(slow, MOVES)], ids=str)
+@pytest.mark.parametrize("name", every_name())
+def test_values_move_with_the_rewards(name, move):
+    frame = log_of(name.partition(":")[0])
+    for gamma in (0.9,) if ":" in name else (0.9, 0.0, 1.0):
+        known = keeps_constants(name, gamma, frame)
+        factor, constant = move if known else (move[0], 0.0)
+        before = ask(name, frame, gamma)
+        after = ask(name, moved(frame, factor, constant), gamma)
+        tolerance = 0.0 if isinstance(before, str) else last_places(factor, constant, before)
+        check_moved(before, after, factor, constant, tolerance)
+
+
+DIRECT = 1e-11
+"""Rounding of methods that solve a system: eps times a condition number that is below 1e4 here."""
+STOPS = {
+    "coin_dice": STANDSTILL,
+    "gen_dice": GAP / EPS * DIRECT,
+    "best_dice": GAP / EPS * DIRECT,
+    "fqe": TOLERANCE / EPS * DIRECT,
+}
+"""Where methods stop before rounding, in spreads: their own tolerance, times the same number."""
+
+
+@pytest.mark.parametrize("name", [each for each in METHODS if each not in NETWORKS])
+def test_so_they_do_where_rewards_lose_digits(name):
+    # Rewards that are rounded stand for others, which exact arithmetic brings back. What is lost
+    # is lost by the rewards, and no method loses more.
+    factor, constant = 3.7, -9.1e8
+    frame = log_of(name)
+    far = moved(frame, factor, constant if name not in PLAIN else 0.0)
+    constant = constant if name not in PLAIN else 0.0
+    back = [float((Fraction(r) - Fraction(constant)) / Fraction(factor)) for r in far["reward"]]
+    before = ask(name, frame.with_columns(reward=pl.Series(back)), 0.9)
+    after = ask(name, far, 0.9)
+    if isinstance(before, str):
+        assert after == before
+        return
+    tolerance = factor * STOPS.get(name, DIRECT) + last_places(factor, constant, before)
+    check_moved(before, after, factor, constant, tolerance)
+
+
+def loop_over_weights(frame, target, gamma, kind):
+    """Value by plain importance sampling, and the mean of what it weighs a constant by."""
+    total, counted, episodes = 0.0, 0.0, frame.partition_by("episode_id", maintain_order=True)
+    for episode in episodes if gamma > 0.0 else list(frame.iter_slices(1)):
+        rho, discount, parts, share = 1.0, 1.0, [], 0.0
+        for row in episode.iter_rows(named=True):
+            rho *= target[row["state"], row["action"]] / row["propensity"]
+            parts.append((discount, rho, row["reward"]))
+            share += discount
+            discount *= gamma
+        weighed = [(c, rho if kind == "is" else r, reward) for c, r, reward in parts]
+        total += sum(c * r * reward for c, r, reward in weighed) / share
+        counted += sum(c * r for c, r, _ in weighed) / share
+    count = len(episodes) if gamma > 0.0 else len(frame)
+    return total / count, counted / count
+
+
+@pytest.mark.parametrize("gamma", [0.0, 0.9, 1.0])
+@pytest.mark.parametrize("name", PLAIN)
+def test_plain_weights_count_a_constant_as_often_as_they_say(name, gamma):
+    frame, constant = log_of(name, ends=False), 2.0**20
+    before, after = ask(name, frame, gamma), ask(name, moved(frame, 1.0, constant), gamma)
+    for each, target in TARGETS.items():
+        value, weight = loop_over_weights(frame, target, gamma, name)
+        assert numbers(before, each)[0] == pytest.approx(value, rel=1e-12)
+        assert numbers(after, each)[0] == pytest.approx(value + constant * weight, rel=1e-12)
+        assert abs(weight - 1.0) > 1e-3
+
+
+# Methods whose ratio, or network, follows the rewards; where zero has a meaning they are in no
+# closed form.
+CURVED = {*NETWORKS, "best_dice", "lagrangian_dice", "mql"}
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_where_an_end_is_worth_zero_a_constant_counts_until_then(name):
+    # The world itself is another one: after an end nothing is earned. A constant adds in
+    # proportion, and less than itself. A factor is a factor as ever.
+    frame, factor = log_of(name), 2.0**27
+    before = ask(name, frame, 0.9, "absorb")
+    if isinstance(before, str):
+        assert ask(name, moved(frame, factor, 0.0), 0.9, "absorb") == before
+        return
+    scaled = ask(name, moved(frame, factor, 0.0), 0.9, "absorb")
+    tolerance = last_places(factor, 0.0, before)
+    if name in NETWORKS:
+        # Their zero is the rewards' mean, so that zero is brought back too.
+        tolerance *= 4
+    check_moved(before, scaled, factor, 0.0, tolerance)
+    if name in CURVED:
+        return
+    values = np.array(
+        [
+            [
+                numbers(ask(name, moved(frame, 1.0, d), 0.9, "absorb"), each)[0]
+                for d in (0.0, 8.0, 16.0)
+            ]
+            for each in before.names
+        ]
+    )
+    first, second = np.diff(values).T
+    np.testing.assert_allclose(second, first, rtol=1e-8)
+    assert name in PLAIN or np.all(first < 8.0 * 0.99)
+
+
+EQUAL = [0.1, 1e8, -1e-8, 0.0]
+
+
+@pytest.mark.parametrize("reward", EQUAL)
+@pytest.mark.parametrize("name", METHODS)
+def test_equal_rewards_are_the_value(name, reward):
+    frame = log_of(name).with_columns(reward=pl.lit(reward))
+    for gamma in (0.9, 0.0):
+        found = ask(name, frame, gamma)
+        if isinstance(found, str) or not keeps_constants(name, gamma, frame):
+            continue
+        for each in found.names:
+            np.testing.assert_allclose(numbers(found, each), reward, rtol=4 * EPS)
+
+
+@pytest.mark.parametrize("name", [each for each in METHODS if each not in PLAIN])
+def test_they_move_on_few_rows_too(name):
+    frame = log_of(name).filter(pl.col("episode_id") < 2)
+    for gamma in (0.9, 0.0):
+        before = ask(name, frame, gamma)
+        after = ask(name, moved(frame, *TINY_AND_FAR), gamma)
+        tolerance = 0.0 if isinstance(before, str) else last_places(*TINY_AND_FAR, before)
+        check_moved(before, after, *TINY_AND_FAR, tolerance)
+
+
+# Names and order. Strings in the other order, states and actions under other codes; episodes that
+# first appear elsewhere; rows of all episodes mixed; candidates in the other order.
+
+
+def renamed(frame):
+    """The same log under other names, its rows in another order; its states sort backwards."""
+    rng = np.random.default_rng(1)
+    labels = pl.Series([f"s{9 - s}" for s in STATES])
+    names = pl.Series(["zoom", "mute", "ask"])
+    episodes = pl.Series([f"e{k}" for k in rng.permutation(1 + frame["episode_id"].max())])
+    # Episodes in turn, as they would be logged at once; each keeps the order of its steps.
+    turn = pl.Series("turn", rng.random(len(frame)))
+    mixed = frame.with_columns(turn).with_columns(pl.col("turn").sort().over("episode_id"))
+    shuffled = mixed.sort("turn").drop("turn")
+    return shuffled.with_columns(
+        episode_id=episodes[shuffled["episode_id"]],
+        state=labels[shuffled["state"]],
+        next_state=labels[shuffled["next_state"]],
+        action=names[shuffled["action"]],
+    ), tabled(labels, names, reversed(TARGETS))
+
+
+def tabled(labels, names, order):
+    """Candidates as a table of their probabilities."""
+    return bd.Policies.from_dataframe(
+        pl.DataFrame(
+            [
+                (each, labels[int(s)], names[int(a)], float(TARGETS[each][s, a]))
+                for each in order
+                for s in STATES
+                for a in ACTIONS
+            ],
+            schema=["policy", "state", "action", "prob"],
+            orient="row",
+        )
+    )
+
+
+HALVED = [each for each in METHODS if "cross_fit" in settings_of(each)]
+LABELED = [each for each in METHODS if each != "mwl_kernel"]
+
+
+@pytest.mark.parametrize("name", [each for each in LABELED if each not in NETWORKS])
+def test_values_keep_to_their_names(name):
+    frame = log_of(name)
+    other, policies = renamed(frame)
+    for gamma in (0.9, 0.0, 1.0):
+        # Halves of the episodes are those with even and with odd numbers: see the next test.
+        whole = {"cross_fit": False} if name in HALVED else {}
+        before = ask(name, frame, gamma, policies=tabled(STATES, ACTIONS, TARGETS), **whole)
+        after = ask(name, other, gamma, policies=policies, **whole)
+        if isinstance(before, str):
+            assert isinstance(after, str)
+            continue
+        assert sorted(after.names) == sorted(before.names)
+        for each in before.names:
+            one, two = numbers(before, each), numbers(after, each)
+            tolerance = np.full(len(one), STOPS.get(name, 1e-9))
+            if made(name).gives == "draws":
+                # Other units are drawn first, so draws are others of the same belief: means within
+                # five of their standard errors, ends as quantiles of a normal, whose density there
+                # makes them 2.2 times as uncertain.
+                one, two, draws = one[:3], two[:3], one[3:]
+                exact = 1e-9 if name == "beta" else 5 * np.sqrt(2 / len(draws)) * draws.std()
+                ends = 2.2 * 5 * np.sqrt(2 / len(draws)) * draws.std()
+                tolerance = np.array([exact, ends, ends])
+            assert np.all(np.abs(two - one) <= tolerance)
+
+
+@pytest.mark.parametrize("name", HALVED)
+def test_halves_of_the_episodes_are_all_that_their_order_decides(name):
+    # A cross-fitted method needs two halves, and takes every second episode as they come. Any order
+    # that leaves each half together is the same, and one that does not is another split.
+    frame = frame_of()
+    even, odd = np.arange(0, 30, 2), np.arange(1, 30, 2)
+    within = np.stack([even[::-1], np.roll(odd, 4)], axis=1).ravel()
+    swapped = np.stack([odd, even], axis=1).ravel()
+    across = np.r_[even, odd]
+    before, *others = (
+        ask(name, pl.concat([frame.filter(pl.col("episode_id") == k) for k in order]), 0.9)
+        for order in (range(30), within, swapped, across)
+    )
+    for each in before.names:
+        same, too, other = (numbers(found, each) for found in others)
+        np.testing.assert_allclose(same, numbers(before, each), atol=1e-9)
+        np.testing.assert_allclose(too, numbers(before, each), atol=1e-9)
+        assert abs(other - numbers(before, each))[0] > 1e-6
+
+
+@pytest.mark.parametrize("name", sorted(NETWORKS))
+def test_a_network_knows_states_by_their_order_alone(name):
+    # Weights are drawn state by state and rows one by one, so another order trains another network.
+    frame = frame_of()
+    labels, names = pl.Series([f"s{s}" for s in STATES]), pl.Series(["ask", "mute", "zoom"])
+    other = frame.with_columns(
+        episode_id=pl.col("episode_id") + 7,
+        state=labels[frame["state"]],
+        next_state=labels[frame["next_state"]],
+        action=names[frame["action"]],
+    )
+    before = ask(name, frame, 0.9)
+    after = ask(name, other, 0.9, policies=tabled(labels, names, reversed(TARGETS)))
+    for each in before.names:
+        np.testing.assert_array_equal(numbers(after, each), numbers(before, each))
+
+
+@pytest.mark.parametrize("name", sorted(METHODS))
+def test_two_files_are_one_log(name, tmp_path):
+    frame = log_of(name)
+    parts = [frame.filter(pl.col("episode_id") < 11), frame.filter(pl.col("episode_id") >= 11)]
+    for k, part in enumerate(parts):
+        part.write_parquet(tmp_path / f"{k}.parquet")
+    both = pl.concat([pl.read_parquet(tmp_path / f"{k}.parquet") for k in range(2)])
+    for gamma in (0.9, 0.0):
+        before, after = ask(name, frame, gamma), ask(name, both, gamma)
+        check_moved(before, after, 1.0, 0.0, 0.0)
+
+
+# The library's own method: every engine, penalty, surrogate and model.
+
+PLACED = {"value", "reward", "guide_mean", "prior_mean", "logged_value"}
+SIZED = {
+    "guide_sd",
+    "prior_sd",
+    "action_standard_error",
+    "logged_value_standard_error",
+    "reward_sd",
+}
+"""What a belief holds in units of reward: places, and sizes. All else has no such unit."""
+
+QUICK = {
+    "exact": {"inference": "exact"},
+    "episodes": {"cluster": "episode"},
+    "logged": {"include_logged": True},
+    "squared": {"constraint": bd.Constraint(penalty="squared")},
+}
+SHORT = {
+    "svi": bd.inference.Svi(windows=2, steps=50),
+    "nuts": bd.inference.Nuts(chains=2, warmup=30),
+}
+NUMBER = {"power": "power(1.5)", "huber": "huber(0.1)"}
+FORMS = {
+    **{f"engine {each}": {"inference": SHORT.get(each, each)} for each in ENGINES},
+    **{
+        f"penalty {each}": {"constraint": bd.Constraint(penalty=NUMBER.get(each, each))}
+        for each in PENALTIES
+    },
+    **{
+        f"surrogate {each}": {
+            "constraint": bd.Constraint(surrogate=each),
+            "inference": SHORT["svi"],
+        }
+        for each in SURROGATES
+    },
+    **{
+        f"link {each}": {"model": bd.models.linear(each), "inference": SHORT["svi"]}
+        for each in ("softplus", "exp")
+    },
+    "model neural": {"model": bd.models.neural(), "features": bd.features.one_hot()},
+}
+
+
+def fitted(frame, gamma=0.9, **options):
+    given = {"draws": 60, "policies": tabled(STATES, ACTIONS, TARGETS), **options}
+    logs = bd.Logs.from_dataframe(frame)
+    return bd.fit(logs, given.pop("policies"), gamma=gamma, rng_key=KEY, **given)
+
+
+def leaves(belief):
+    """Every number of a belief by name."""
+    arrays = {
+        name: np.asarray(array)
+        for group in belief.children.values()
+        for name, array in group.data_vars.items()
+    }
+    attrs = {name: each for name, each in belief.attrs.items() if isinstance(each, float)}
+    return arrays | attrs
+
+
+def check_belief(before, after, factor, constant):
+    one, two = leaves(before), leaves(after)
+    assert two.keys() == one.keys()
+    largest = np.abs(one["value"]).max() + np.abs(one["reward"]).max()
+    place = 4 * EPS * (factor * largest + abs(constant))
+    for name, array in one.items():
+        if name in PLACED:
+            np.testing.assert_allclose(two[name], factor * array + constant, rtol=0, atol=place)
+        elif name in SIZED:
+            np.testing.assert_allclose(two[name], factor * array, rtol=4 * EPS)
+        else:
+            np.testing.assert_array_equal(two[name], array)
+    told, tells = (each.attrs["support_warnings"] for each in (before, after))
+    assert tells == told
+
+
+@pytest.mark.parametrize("move", [TINY_AND_FAR, *map(slow, MOVES)], ids=str)
+@pytest.mark.parametrize("gamma", [0.9, 0.0, slow(1.0)])
+@pytest.mark.parametrize("form", QUICK)
+def test_beliefs_move_with_the_rewards(form, gamma, move):
+    frame = frame_of()
+    before = fitted(frame, gamma, **QUICK[form])
+    check_belief(before, fitted(moved(frame, *move), gamma, **QUICK[form]), *move)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", FORMS)
+def test_so_do_those_of_every_engine_penalty_surrogate_and_model(form):
+    frame = frame_of()
+    before = fitted(frame, **FORMS[form])
+    for move in (TINY_AND_FAR, MOVES[1]):
+        check_belief(before, fitted(moved(frame, *move), **FORMS[form]), *move)
+
+
+def test_beliefs_scale_where_an_end_is_worth_zero():
+    frame, options = frame_of(), {"on_termination": "absorb"}
+    factor = 2.0**27
+    check_belief(
+        fitted(frame, **options), fitted(moved(frame, factor, 0.0), **options), factor, 0.0
+    )
+
+
+@pytest.mark.parametrize("gamma", [0.9, 0.0])
+def test_the_papers_form_counts_a_constant_as_often_as_its_ratios_say(gamma):
+    # Its value is the mean of ratio times reward, draw by draw, and the mean of a ratio is not one.
+    # Its draws do not look at the rewards, so the amount is what it makes of rewards of one.
+    frame, constant = frame_of(), 2.0**20
+    one, plain, far = (
+        fitted(each, gamma, preset="paper")["posterior/value"].to_numpy()
+        for each in (moved(frame, 0.0, 1.0), frame, moved(frame, 1.0, constant))
+    )
+    assert one.std(axis=(0, 1)).min() > 0.01
+    # Rounding of the closed form, relative to what a constant adds.
+    np.testing.assert_allclose(far, plain + constant * one, rtol=1e-9, atol=1e-9 * constant)
+
+
+@pytest.mark.parametrize("reward", EQUAL)
+def test_a_belief_about_equal_rewards_is_at_them(reward):
+    belief = fitted(frame_of().with_columns(reward=pl.lit(reward)))
+    # What makes Sigma invertible leaves a width of 1e-6.5 rewards at most.
+    np.testing.assert_allclose(belief["posterior/value"], reward, rtol=1e-5)
+    assert all("every logged reward is" in each["reason"] for each in _constant(belief))
+    assert len(_constant(belief)) == 2
+
+
+def _constant(belief):
+    told = belief.attrs["support_warnings"]
+    told = json.loads(told) if isinstance(told, str) else told
+    return [each for each in told if "every logged" in each["reason"]]
+
+
+def test_beliefs_keep_to_their_names():
+    frame = frame_of()
+    other, policies = renamed(frame)
+    for gamma in (0.9, 0.0, 1.0):
+        before, after = fitted(frame, gamma), fitted(other, gamma, policies=policies)
+        for name in ("guide_mean", "guide_sd", "prior_mean", "moved_mass", "lost_mass"):
+            one, two = (each[f"constant_data/{name}"] for each in (before, after))
+            for policy in TARGETS:
+                np.testing.assert_allclose(
+                    two.sel(policy=policy), one.sel(policy=policy), atol=1e-9
+                )
+        orders = [bd.select(each, bd.scores.regret(k=1)).order for each in (before, after)]
+        assert orders[0] == orders[1]
+
+
+@pytest.mark.slow
+def test_svi_keeps_to_its_names_as_far_as_it_says_it_has_converged():
+    frame = frame_of()
+    other, policies = renamed(frame)
+    before, after = (
+        fitted(each, inference="svi", policies=candidates)
+        for each, candidates in ((frame, tabled(STATES, ACTIONS, TARGETS)), (other, policies))
+    )
+    for policy in TARGETS:
+        mean, sd = (
+            np.array(
+                [each[f"constant_data/{n}"].sel(policy=policy).item() for each in (before, after)]
+            )
+            for n in ("guide_mean", "guide_sd")
+        )
+        assert abs(np.diff(mean)[0]) < DRIFT * sd[0]
+        assert abs(np.diff(np.log(sd))[0]) < DRIFT
+
+
+def test_a_belief_of_two_files_is_that_of_one_log():
+    frame = frame_of()
+    both = pl.concat([frame[:40], frame[40:]])
+    check_belief(fitted(frame), fitted(both), 1.0, 0.0)
+
+
+def test_a_query_brings_rewards_back():
+    logs = bd.Logs.from_dataframe(moved(frame_of(), 3.0, 7.0))
+    query = Query(logs, bd.TabularPolicy(TARGETS["calm"]), 0.9)
+    reward = query.standard.logs.reward
+    assert reward.mean() == pytest.approx(0.0, abs=1e-14)
+    assert reward.std() == pytest.approx(1.0, rel=1e-14)
+    np.testing.assert_allclose(query.units.back(reward), logs.reward, rtol=1e-14)
+    absorbed = Query(logs, bd.TabularPolicy(TARGETS["calm"]), 0.9, on_termination="absorb")
+    assert absorbed.units[:2] == (0.0, 0.0)
