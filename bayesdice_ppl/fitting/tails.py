@@ -14,9 +14,8 @@ from jaxtyping import Bool, Float, Int
 from bayesdice_ppl.belief import SupportWarning
 from bayesdice_ppl.inference import Tails
 
-HEAVY = (0.5, 0.55)
-"""Tail index past which a belief warns, and abstains, if few errors make its width. On lognormal
-rewards of sigma 2 more than 80 in 100 logs abstain, on those of sigma 1 about 5."""
+HEAVY = 0.5
+"""Tail index past which there is no variance: a belief abstains if few errors make its width."""
 MANY = 30.0
 """Effective errors past which a tail no longer matters: the mean is nearly normal."""
 FEWEST = 100
@@ -123,14 +122,14 @@ def tail_warnings(
     found = []
     for j, name in enumerate(names):
         effective = float(tails.effective[j])
-        if index is not None and index[j] > HEAVY[0] and effective < MANY:
+        if index is not None and index[j] > HEAVY and effective < MANY:
             reason = (
-                f"has rewards with a heavy tail (index {index[j]:.2f}; past {HEAVY[0]:g} there is "
+                f"has rewards with a heavy tail (index {index[j]:.2f}; past {HEAVY:g} there is "
                 f"no variance), and {effective:.1f} effective errors make its width. Larger "
                 "rewards than the log has may change its value. Log more, or choose a statistic "
                 "of bounded rewards."
             )
-            found.append(SupportWarning(name, reason, bool(index[j] > HEAVY[1])))
+            found.append(SupportWarning(name, reason, True))
         elif effective < FEW[1]:
             reason = (
                 f"has a width that rests on {effective:.1f} effective errors, because few rewards "
