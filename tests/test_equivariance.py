@@ -434,8 +434,11 @@ SIZED = {
     "action_standard_error",
     "logged_value_standard_error",
     "reward_sd",
+    "unseen_shift",
+    "unseen_spread",
 }
-"""What a belief holds in units of reward: places, and sizes. All else has no such unit."""
+SQUARED = {"unseen_covariance"}
+"""What a belief holds in units of reward: places, sizes, squares. All else has no such unit."""
 
 QUICK = {
     "exact": {"inference": "exact"},
@@ -487,6 +490,7 @@ def leaves(belief):
 
 
 def check_belief(before, after, factor, constant):
+    gamma = json.loads(before.attrs["settings"])["gamma"]
     one, two = leaves(before), leaves(after)
     assert two.keys() == one.keys()
     largest = np.abs(one["value"]).max() + np.abs(one["reward"]).max()
@@ -496,6 +500,13 @@ def check_belief(before, after, factor, constant):
             np.testing.assert_allclose(two[name], factor * array + constant, rtol=0, atol=place)
         elif name in SIZED:
             np.testing.assert_allclose(two[name], factor * array, rtol=4 * EPS)
+        elif name in SQUARED:
+            np.testing.assert_allclose(two[name], factor**2 * array, rtol=4 * EPS)
+        elif name == "unseen_base":
+            # Steps at pairs that were never logged, and all that follow them.
+            steps = one["unseen_mass"].sum(axis=1) / (1.0 - gamma)
+            moved_base = factor * array + constant * steps
+            np.testing.assert_allclose(two[name], moved_base, rtol=0, atol=place / (1.0 - gamma))
         else:
             np.testing.assert_array_equal(two[name], array)
     told, tells = (each.attrs["support_warnings"] for each in (before, after))

@@ -181,8 +181,10 @@ def _matching_freedom(
 ) -> Float[np.ndarray, " J"]:
     """Degrees of freedom of the Student t with the kurtosis of a mixture of normals."""
     total = (share * (variance + off**2)).sum(axis=0)
-    fourth = (share * (3.0 * variance**2 + 6.0 * variance * off**2 + off**4)).sum(axis=0)
-    excess = np.where(total > 0.0, fourth / np.where(total > 0.0, total, 1.0) ** 2 - 3.0, 0.0)
+    size = np.where(total > 0.0, total, 1.0)
+    variance, square = variance / size, off**2 / size
+    fourth = (share * (3.0 * variance**2 + 6.0 * variance * square + square**2)).sum(axis=0)
+    excess = np.where(total > 0.0, fourth - 3.0, 0.0)
     return np.where(excess > 1e-9, 4.0 + 6.0 / np.maximum(excess, 1e-9), np.inf)
 
 

@@ -88,7 +88,7 @@ class Unseen(NamedTuple):
 
     def sd(self, sd: Float[np.ndarray, " N"]) -> Float[np.ndarray, " N"]:
         """Scales of the values, from those without the latents, shape (N,)."""
-        before, after = np.diagonal(self.plain), np.diagonal(self.covariance)
+        before, after = np.diagonal(self.plain), np.maximum(np.diagonal(self.covariance), 0.0)
         grown = np.sqrt(after / np.where(before > 0.0, before, 1.0))
         return np.where(before > 0.0, sd * grown, np.sqrt(sd**2 + after))
 
@@ -163,8 +163,10 @@ def add_unseen(
     alike = _correlation(np.where(known.known, known.value - _middle(known), 0.0))
     latents = alike * found.covariance
     total = covariance + change + latents
-    before, after = np.diagonal(covariance), np.diagonal(total)
-    least = LEAST_SHARE * before + np.maximum(np.diagonal(found.covariance), 0.0)
+    after = np.diagonal(total)
+    # Where all rewards are equal, rounding may leave a variance below zero.
+    least = LEAST_SHARE * np.maximum(np.diagonal(covariance), 0.0)
+    least = least + np.maximum(np.diagonal(found.covariance), 0.0)
     positive = np.where(after > 0.0, after, 1.0)
     stretch = np.where(after > 0.0, np.sqrt(np.maximum(least, after) / positive), 1.0)
     total = total * stretch[:, None] * stretch
