@@ -194,7 +194,7 @@ def certify(
         The next best order of all N names, if there is one.
     """
     rounding = ROUNDING * float(np.abs(own.losses).max())
-    gap = None if found.bound is None else max(found.loss - found.bound, 0.0)
+    gap = None if found.bound is None else max(float(found.loss - found.bound), 0.0)
     if gap is not None and gap <= rounding:
         gap = 0.0
     relative = None
@@ -257,9 +257,10 @@ def _second(score: Score, certificate: Certificate, listed: tuple[str, ...], *, 
         return f"{which} has the same loss in every draw: a tie."
     how = "on average" if score.averaged else f"by {score.risk.name}"
     tie = margin <= 2 * error and better > 0.0
+    loses = f"{margin:.3g} more" if margin else "as much"
     return (
-        f"{which} loses {margin:.3g} more {how} (Monte Carlo error {error:.2g}) and would have "
-        f"been strictly better in {better:.0%} of the draws."
+        f"{which} loses {loses} {how} (Monte Carlo error {error:.2g}) and would have been strictly "
+        f"better in {better:.0%} of the draws."
     ) + (" The two are a tie as far as these draws can tell." if tie else "")
 
 
