@@ -15,12 +15,8 @@ from jaxtyping import PRNGKeyArray
 
 from bayesdice_ppl.baselines.interface import Baseline, Estimate
 from bayesdice_ppl.belief import SupportWarning
-from bayesdice_ppl.fitting import FitSettings, prepare_fit
+from bayesdice_ppl.fitting import FitSettings, gauges, prepare_fit
 from bayesdice_ppl.fitting.support import (
-    ESS_ABSTAIN,
-    ESS_WARN,
-    MOVED_ABSTAIN,
-    MOVED_WARN,
     measure_support,
     support_warnings,
 )
@@ -125,8 +121,8 @@ def few_episodes(found: Answers) -> tuple[SupportWarning, ...]:
 
     Notes
     -----
-    It warns below `ESS_WARN` and abstains below `ESS_ABSTAIN`. The belief of `bayesdice_ppl.fit`
-    does the same by its effective transitions, as its ratio weights transitions and importance
+    The gauge is `bayesdice_ppl.fitting.gauges.EPISODES`. The belief of `bayesdice_ppl.fit` does the
+    same by its effective transitions, as its ratio weights transitions and importance
     sampling weights episodes (rows at gamma = 0). Abstaining ends `bayesdice select` with exit code
     3: an order that depends on a handful of episodes is as poor from one method as from another.
 
@@ -137,14 +133,15 @@ def few_episodes(found: Answers) -> tuple[SupportWarning, ...]:
     alone = found.gamma == 0.0
     m = found.logs.n_transitions if alone else found.logs.n_episodes
     return tuple(
-        SupportWarning(
+        warning
+        for name, each in zip(found.names, found.estimates, strict=True)
+        if each.effective_episodes is not None
+        for warning in gauges.EPISODES.judge(
             name,
+            each.effective_episodes,
             f"rests on {each.effective_episodes:.1f} effective {'rows' if alone else 'episodes'} "
             f"of {m:,}, by its importance weights.",
-            each.effective_episodes < ESS_ABSTAIN,
         )
-        for name, each in zip(found.names, found.estimates, strict=True)
-        if each.effective_episodes is not None and each.effective_episodes < ESS_WARN
     )
 
 
@@ -157,14 +154,14 @@ def _measured(found: Answers) -> tuple[dict[str, Any], dict[str, Any]]:
     unmoved = support._replace(moved_mass=np.zeros(len(found.names)))
     warnings = [
         *(
-            SupportWarning(
+            warning
+            for name, moved in zip(found.names, support.moved_mass, strict=True)
+            for warning in gauges.UNLOGGED.judge(
                 name,
+                moved,
                 f"takes actions that the log does not have at {moved:.1%} of its steps; what "
                 f"they are worth is {found.method.short}'s own assumption.",
-                bool(moved > MOVED_ABSTAIN),
             )
-            for name, moved in zip(found.names, support.moved_mass, strict=True)
-            if moved > MOVED_WARN
         ),
         *support_warnings(found.names, unmoved),
         *constant_reward(inputs),

@@ -46,11 +46,18 @@ class SupportWarning(NamedTuple):
         What is missing, as a sentence whose subject is the candidate.
     abstain
         Whether it is bad enough that no recommendation should be made.
+    name
+        Its gauge, such as ``"degrees of freedom"``; empty where it has none.
+    number, threshold
+        The number that was judged, and the threshold that it is past; None where there is none.
     """
 
     policy: str
     reason: str
     abstain: bool
+    name: str = ""
+    number: float | None = None
+    threshold: float | None = None
 
     @property
     def sentence(self) -> str:
@@ -194,10 +201,24 @@ def _list(stored: Any) -> list[Any]:
 def _warnings(stored: Any) -> tuple[SupportWarning, ...] | None:
     if stored is None:
         return None
-    found = [SupportWarning(e["policy"], e["reason"], e["abstain"] is True) for e in _list(stored)]
-    if not all(isinstance(each.policy, str) and isinstance(each.reason, str) for each in found):
-        raise TypeError("a policy or a reason is not text")
+    found = [
+        SupportWarning(
+            each["policy"],
+            each["reason"],
+            each["abstain"] is True,
+            each.get("name", ""),
+            _optional(each.get("number")),
+            _optional(each.get("threshold")),
+        )
+        for each in _list(stored)
+    ]
+    if not all(isinstance(text, str) for e in found for text in (e.policy, e.reason, e.name)):
+        raise TypeError("a policy, a reason or a name is not text")
     return tuple(found)
+
+
+def _optional(stored: Any) -> float | None:
+    return None if stored is None else float(stored)
 
 
 _STEP = "reward per step"

@@ -171,7 +171,7 @@ def warnings_of_others(
         part = slice(t * n, (t + 1) * n)
         here: Solution = jax.tree.map(lambda x, part=part: x[part], solution)
         found += [
-            SupportWarning(warning.policy, f"{statistic}: {warning.reason}", warning.abstain)
+            warning._replace(reason=f"{statistic}: {warning.reason}")
             for warning in (
                 *thin_spread(inputs.names, df[part], problem.unit),
                 *unconverged(inputs.names, here.drift),

@@ -7,6 +7,7 @@ episode that decides. A figure past its threshold becomes a warning.
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -14,21 +15,9 @@ from jaxtyping import Bool, Float, Int
 
 from bayesdice_ppl.belief import SupportWarning
 from bayesdice_ppl.features import sampling_variance
+from bayesdice_ppl.fitting import gauges
 from bayesdice_ppl.fitting.inputs import Prepared
 from bayesdice_ppl.moments import Cells
-
-MOVED_WARN, MOVED_ABSTAIN = 0.02, 0.1
-"""Share of a candidate's steps at which it takes an unlogged action."""
-LOST_WARN, LOST_ABSTAIN = 1e-6, 1e-3
-"""Share of a candidate's steps about which the logs say nothing."""
-PREDICTED_WARN, PREDICTED_ABSTAIN = 0.02, 0.1
-"""The same where what these steps are worth is predicted from other states."""
-ESS_WARN, ESS_ABSTAIN = 50.0, 10.0
-"""Effective number of transitions behind a ratio."""
-NEGATIVE_WARN, NEGATIVE_ABSTAIN = 0.05, 0.2
-"""Share of a ratio's mass that is negative; a true ratio is never negative."""
-EPISODE_WARN = 0.5
-"""Share of the evidence that one episode carries."""
 
 
 class Support(NamedTuple):
@@ -151,43 +140,40 @@ def support_warnings(
     tuple of SupportWarning
         Candidate by candidate.
     """
-    found = []
+    found: list[SupportWarning] = []
     for j, name in enumerate(names):
         moved, lost, ess, episode, negative = (float(field[j]) for field in support)
-        if moved > MOVED_WARN and not latent:
+        if not latent:
             done = (
                 "The features extrapolate what these are worth."
                 if extrapolates
                 else "Their probability was moved to logged actions of the same state."
             )
+            gauge = gauges.UNLOGGED
+            if extrapolates:
+                gauge = gauge._replace(abstains=math.inf)
             reason = f"takes actions that the log does not have at {moved:.1%} of its steps. {done}"
-            found.append(SupportWarning(name, reason, moved > MOVED_ABSTAIN and not extrapolates))
-        least, most = LOST_WARN, LOST_ABSTAIN
-        if predicted is not None and predicted[j]:
-            least, most = PREDICTED_WARN, PREDICTED_ABSTAIN
-        if lost > least:
-            reason = (
-                "reaches states in which none of its actions were logged. The log says nothing of "
-                f"{lost:.2%} of its steps."
-            )
-            found.append(SupportWarning(name, reason, lost > most))
-        if ess < ESS_WARN:
-            reason = (
-                f"rests on {ess:.1f} effective transitions, fewer than {ESS_WARN:g}. Log more of "
-                "what it does."
-            )
-            found.append(SupportWarning(name, reason, ess < ESS_ABSTAIN))
-        if episode > EPISODE_WARN:
-            reason = f"rests on one episode for {episode:.0%} of its evidence. Log more episodes."
-            found.append(SupportWarning(name, reason, False))
-        if negative > NEGATIVE_WARN:
-            reason = (
-                f"its estimated ratio is negative on {negative:.0%} of the mass; a true ratio "
-                "never is. It acts outside of what was logged, or the features cannot express how "
-                "it acts. Its value may be off by far more than the belief says. Use other "
-                "features, or logs of a policy closer to it."
-            )
-            found.append(SupportWarning(name, reason, negative > NEGATIVE_ABSTAIN))
+            found += gauge.judge(name, moved, reason)
+        known = predicted is not None and bool(predicted[j])
+        reason = (
+            "reaches states in which none of its actions were logged. The log says nothing of "
+            f"{lost:.2%} of its steps."
+        )
+        found += (gauges.PREDICTED if known else gauges.LOST).judge(name, lost, reason)
+        reason = (
+            f"rests on {ess:.1f} effective transitions, at most {gauges.EFFECTIVE.warns:g}. Log "
+            "more of what it does."
+        )
+        found += gauges.EFFECTIVE.judge(name, ess, reason)
+        reason = f"rests on one episode for {episode:.0%} of its evidence. Log more episodes."
+        found += gauges.EPISODE.judge(name, episode, reason)
+        reason = (
+            f"its estimated ratio is negative on {negative:.0%} of the mass; a true ratio "
+            "never is. It acts outside of what was logged, or the features cannot express how "
+            "it acts. Its value may be off by far more than the belief says. Use other "
+            "features, or logs of a policy closer to it."
+        )
+        found += gauges.NEGATIVE.judge(name, negative, reason)
     return tuple(found)
 
 

@@ -12,16 +12,13 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from bayesdice_ppl.belief import SupportWarning
+from bayesdice_ppl.fitting import gauges
 from bayesdice_ppl.inference import Tails
 
-HEAVY = 0.5
-"""Tail index past which there is no variance: a belief abstains if few errors make its width."""
 MANY = 30.0
 """Effective errors past which a tail no longer matters: the mean is nearly normal."""
 FEWEST = 100
 """Rewards that differ from the commonest, below which a tail index says nothing."""
-FEW = (2.0, 3.0)
-"""Effective errors below which the belief abstains, and warns."""
 _NORMAL_TAIL, _HALF = 10.0, 0.5
 
 
@@ -119,21 +116,22 @@ def tail_warnings(
     index
         From `tail_indices`, or None where it was not looked at.
     """
-    found = []
+    found: list[SupportWarning] = []
     for j, name in enumerate(names):
         effective = float(tails.effective[j])
-        if index is not None and index[j] > HEAVY and effective < MANY:
+        heavy = gauges.HEAVY.warns
+        if index is not None and index[j] > heavy and effective < MANY:
             reason = (
-                f"has rewards with a heavy tail (index {index[j]:.2f}; past {HEAVY:g} there is "
+                f"has rewards with a heavy tail (index {index[j]:.2f}; past {heavy:g} there is "
                 f"no variance), and {effective:.1f} effective errors make its width. Larger "
                 "rewards than the log has may change its value. Log more, or choose a statistic "
                 "of bounded rewards."
             )
-            found.append(SupportWarning(name, reason, True))
-        elif effective < FEW[1]:
+            found += gauges.HEAVY.judge(name, index[j], reason)
+        else:
             reason = (
                 f"has a width that rests on {effective:.1f} effective errors, because few rewards "
                 "differ from the others. Log more."
             )
-            found.append(SupportWarning(name, reason, effective < FEW[0]))
+            found += gauges.FEW_ERRORS.judge(name, effective, reason)
     return found

@@ -11,13 +11,10 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from bayesdice_ppl.belief import SupportWarning
+from bayesdice_ppl.fitting import gauges
 from bayesdice_ppl.fitting.inputs import Inputs
 from bayesdice_ppl.inference import Problem, Unseen, add_unseen, value_covariance
 from bayesdice_ppl.moments import Candidates
-
-UNSEEN_SHARE = (0.5, 0.9)
-"""Share of a value's variance from unlogged pairs past which it warns, and past which it
-abstains."""
 
 
 def unseen_of(inputs: Inputs, problem: Problem, candidates: Candidates) -> Unseen | None:
@@ -95,13 +92,13 @@ def rests_on_unseen(names: tuple[str, ...], unseen: Unseen | None) -> list[Suppo
     if unseen is None:
         return []
     return [
-        SupportWarning(
+        warning
+        for name, mass, share in zip(names, unseen.mass.sum(axis=1), unseen.share, strict=False)
+        for warning in gauges.UNSEEN.judge(
             name,
+            share,
             f"takes actions that the log does not have at {mass:.1%} of its steps. They make "
             f"{share:.0%} of the variance of its value, if they differ from logged ones as logged "
             "ones do from each other. Log these actions.",
-            bool(share > UNSEEN_SHARE[1]),
         )
-        for name, mass, share in zip(names, unseen.mass.sum(axis=1), unseen.share, strict=False)
-        if share > UNSEEN_SHARE[0]
     ]

@@ -1,7 +1,8 @@
 """The warnings of a fit about its own belief, one sentence for each fault and candidate.
 
-Each is a number past a threshold: rewards that never varied, transitions that could not be used, a
-spread that rests on too little, an engine that has not converged.
+Each is a number past a threshold of its gauge (`bayesdice_ppl.fitting.gauges`): rewards that never
+varied, transitions that could not be used, a spread that rests on too little, an engine that has
+not converged.
 """
 
 from __future__ import annotations
@@ -9,41 +10,20 @@ from __future__ import annotations
 import numpy as np
 
 from bayesdice_ppl.belief import SupportWarning
+from bayesdice_ppl.fitting import gauges
 from bayesdice_ppl.fitting.action_ratio import MOST
+from bayesdice_ppl.fitting.gauges import Gauge
 from bayesdice_ppl.fitting.inputs import Inputs
 from bayesdice_ppl.fitting.settings import FitSettings
 from bayesdice_ppl.fitting.simulated_states import Outside
 from bayesdice_ppl.inference import Solution, Unit
 from bayesdice_ppl.statistics import Statistic
 
-THIN_DF = (2.0, 4.0)
-"""Degrees of freedom up to which the belief abstains (no finite variance), and warns."""
-LEFT_OUT = (0.2, 0.5)
-"""Share of transitions left out at which the belief warns, and at which it abstains."""
-NO_SPREAD = 1e-4
-"""Share of the rewards' sd below which a belief has no width of its own."""
-R_HAT, EFFECTIVE_DRAWS, DIVERGING = 1.05, 100.0, 0.01
-"""Past these NUTS counts as not mixed: R-hat, effective draws, share of divergent ones."""
-MANY_FEATURES = (0.05, 0.1)
-"""Features per transition past which a belief follows the noise: it warns, and it abstains."""
-MEAN_WEIGHT = 5.0
-"""Standard errors from 1 past which the mean of the action ratios is told."""
-CAPPED = (0.05, 0.3)
-"""Share of a candidate's weight above the cap of its action ratio: warns past, abstains past."""
-OUTSIDE = (0.05, 0.1)
-"""Share of a candidate's simulated time outside the log: warns past, abstains past."""
-UNJUDGED = 0.3
-"""The same share of the logging policy itself, past which the simulation says too little."""
-ADAPTIVE_BIAS = 2.0
-"""Possible bias by an adaptive policy, in standard errors of the value, past which it abstains."""
-TAIL_MIN = 5.0
-"""Effective transitions that a tail needs."""
-UNMET = 0.05
-"""P(ell <= epsilon) below which the features cannot satisfy the constraint."""
-MOVED_SHIFT = (0.25, 1.0)
-"""Possible shift of a value by unlogged actions, in its sds: warns past, abstains past."""
-DRIFT = 0.1
-"""How far SVI may move in its last window: mean in sds, sd relative."""
+MEAN_ROUNDING = 1e-6
+"""Equal up to rounding, action ratios have a mean without an error."""
+EFFECTIVE_DRAWS, DIVERGING = 100.0, 0.01
+"""Beside R-hat NUTS counts as not mixed with fewer effective draws, or with a larger share of
+divergent ones."""
 
 
 def constant_reward(inputs: Inputs) -> list[SupportWarning]:
@@ -58,19 +38,24 @@ def constant_reward(inputs: Inputs) -> list[SupportWarning]:
     reason = (
         f"cannot be judged, because every logged reward is {reward[0]:g}. Log until rewards differ."
     )
-    return [SupportWarning(name, reason, True) for name in inputs.names]
+    return _of_all(gauges.CONSTANT, inputs.names, 0.0, reason)
+
+
+def _of_all(
+    gauge: Gauge, names: tuple[str, ...], number: float, reason: str
+) -> list[SupportWarning]:
+    """One number and one reason for all candidates."""
+    return [warning for name in names for warning in gauge.judge(name, number, reason)]
 
 
 def much_left_out(inputs: Inputs) -> list[SupportWarning]:
     """Warn when much of the log could not be used."""
     share = inputs.rows.left_out / inputs.logs.n_transitions
-    if share <= LEFT_OUT[0]:
-        return []
     reason = (
         f"rests on a part of the log. {share:.0%} of the transitions are left out, because the log "
         "does not say where some of them led. Add a column next_state."
     )
-    return [SupportWarning(name, reason, share > LEFT_OUT[1]) for name in inputs.names]
+    return _of_all(gauges.LEFT_OUT, inputs.names, share, reason)
 
 
 def thin_spread(
@@ -88,13 +73,12 @@ def thin_spread(
     found = []
     # Three groups have two degrees of freedom up to rounding.
     for name, value, by_groups in zip(names, np.round(df, 9), bound, strict=True):
-        if value <= THIN_DF[1]:
-            rests, more = groups if by_groups else visits
-            reason = (
-                f"has {value:.1f} degrees of freedom, because it rests on {rests}. The width of "
-                f"its belief is not reliable. Log more {more}."
-            )
-            found.append(SupportWarning(name, reason, bool(value <= THIN_DF[0])))
+        rests, more = groups if by_groups else visits
+        reason = (
+            f"has {value:.1f} degrees of freedom, because it rests on {rests}. The width of "
+            f"its belief is not reliable. Log more {more}."
+        )
+        found += gauges.FREEDOM.judge(name, value, reason)
     return found
 
 
@@ -105,17 +89,22 @@ def adaptive_log(names: tuple[str, ...], unit: Unit | None) -> list[SupportWarni
     known = unit.correction
     if known is not None:
         told = zip(names, known.reasons, known.abstains, strict=True)
-        return [SupportWarning(name, reason, bool(abstains)) for name, reason, abstains in told]
+        label, limit = gauges.ADAPTIVE.name, gauges.ADAPTIVE.abstains
+        return [
+            SupportWarning(name, reason, bool(abstains), label, None, limit)
+            for name, reason, abstains in told
+        ]
     return [
-        SupportWarning(
+        warning
+        for name, bias in zip(names, unit.adaptive_bias, strict=True)
+        for warning in gauges.ADAPTIVE.judge(
             name,
+            float(bias),
             "rests on a log whose policy seems to have followed its own rewards, as a bandit "
             "algorithm does. Actions that disappointed early were tried less, so their means are "
             f"too low. This may move the value by {bias:.1f} of its standard errors, by which the "
             "belief is wider. Log a fixed policy.",
-            bool(bias > ADAPTIVE_BIAS),
         )
-        for name, bias in zip(names, unit.adaptive_bias, strict=True)
     ]
 
 
@@ -128,7 +117,7 @@ def short_log(names: tuple[str, ...], unit: Unit | None) -> list[SupportWarning]
         f"({unit.groupings[0].name}). Rows move together over longer than it tells. Log for "
         "longer, or name the column that they share in cluster=."
     )
-    return [SupportWarning(name, reason, True) for name in names]
+    return _of_all(gauges.SHORT, names, 1.0, reason)
 
 
 def odd_spread(
@@ -145,18 +134,18 @@ def odd_spread(
         "Check that all states are connected." if gamma == 1.0 else "Log a policy closer to it."
     )
     for name, value in zip(names, sd, strict=True):
-        if value > span:
+        if not value <= gauges.WIDE.warns * span:
             reason = (
                 "has a belief wider than the range of the rewards: the log does not determine its "
                 f"value. {advice}"
             )
-            found.append(SupportWarning(name, reason, True))
-        elif np.ptp(reward) > 0.0 and value < NO_SPREAD * np.std(reward):
+            found += gauges.WIDE.judge(name, value / span if span > 0.0 else np.inf, reason)
+        elif np.ptp(reward) > 0.0:
             reason = (
                 "has a belief with no width, because nothing varied within the pairs that it "
                 "visits. The log cannot tell how far they would vary. Log more visits."
             )
-            found.append(SupportWarning(name, reason, True))
+            found += gauges.NARROW.judge(name, value / float(np.std(reward)), reason)
     return found
 
 
@@ -171,13 +160,11 @@ def many_features(inputs: Inputs) -> list[SupportWarning]:
     at_pair = inputs.cells.pair_features
     count = 0 if at_pair is None else int(np.any(at_pair != 0.0, axis=0).sum())
     n = int(inputs.cells.n_transitions)
-    if count <= MANY_FEATURES[0] * n:
-        return []
     reason = (
         f"has {count} features for {n:,} transitions, which follow the noise of the log. Its "
         "belief is too narrow. Use fewer, or give fit a list of features to choose from."
     )
-    return [SupportWarning(name, reason, count > MANY_FEATURES[1] * n) for name in inputs.names]
+    return _of_all(gauges.FEATURES, inputs.names, count / n, reason)
 
 
 def capped_weight(inputs: Inputs) -> list[SupportWarning]:
@@ -186,14 +173,14 @@ def capped_weight(inputs: Inputs) -> list[SupportWarning]:
     if known is None:
         return []
     return [
-        SupportWarning(
+        warning
+        for name, share in zip(inputs.names, known.capped, strict=True)
+        for warning in gauges.CAPPED.judge(
             name,
+            share,
             f"takes logged actions more than {MOST:g} times as often as the logging policy. "
             f"{share:.0%} of its weight is above that, and is left out. Log a policy closer to it.",
-            bool(share > CAPPED[1]),
         )
-        for name, share in zip(inputs.names, known.capped, strict=True)
-        if share > CAPPED[0]
     ]
 
 
@@ -205,24 +192,24 @@ def outside_states(names: tuple[str, ...], outside: Outside | None) -> list[Supp
     """
     if outside is None:
         return []
-    if outside.logging > UNJUDGED:
+    if outside.logging > gauges.UNJUDGED.warns:
         reason = (
             "cannot be checked for states outside the log. Simulated from the log's own "
             f"transitions, the logging policy itself spends {outside.logging:.0%} of its "
             "discounted time outside, as it does with a clock or a counter in the state. Log "
             "longer episodes, or leave such numbers out."
         )
-        return [SupportWarning(name, reason, False) for name in names]
+        return _of_all(gauges.UNJUDGED, names, outside.logging, reason)
     return [
-        SupportWarning(
+        warning
+        for name, value in zip(names, outside.share, strict=True)
+        for warning in gauges.OUTSIDE.judge(
             name,
+            value,
             f"spends {value:.0%} of its discounted time outside the log, when it is simulated from "
             "the log's own transitions: far from all logged states, or where none of its actions "
             "was logged. What its belief says there is extrapolated. Log a policy closer to it.",
-            bool(value > OUTSIDE[1]),
         )
-        for name, value in zip(names, outside.share, strict=True)
-        if value > OUTSIDE[0]
     ]
 
 
@@ -232,7 +219,7 @@ def poor_clone(inputs: Inputs) -> list[SupportWarning]:
     if known is None or known.report is None or not known.report.poor:
         return []
     reason = f"rests on a clone of the logging policy. {known.report.sentence}"
-    return [SupportWarning(name, reason, False) for name in inputs.names]
+    return _of_all(gauges.CLONE, inputs.names, 1.0, reason)
 
 
 def thin_tail(
@@ -243,14 +230,14 @@ def thin_tail(
     if share is None:
         return []
     return [
-        SupportWarning(
+        warning
+        for name, count in zip(names, effective, strict=True)
+        for warning in gauges.TAIL.judge(
             name,
+            share * count,
             f"{statistic} rests on {share * count:.1f} effective transitions. Nothing is known of "
             "a tail beyond the rewards that were logged. Ask for a larger share, or log more.",
-            True,
         )
-        for name, count in zip(names, effective, strict=True)
-        if share * count < TAIL_MIN
     ]
 
 
@@ -261,15 +248,15 @@ def unmet_constraint(
     if settings.tabular or not settings.constraint.penalty.calibrated:
         return []
     return [
-        SupportWarning(
+        warning
+        for name, value in zip(names, probability, strict=True)
+        for warning in gauges.UNMET.judge(
             name,
+            value,
             f"has P(ell <= epsilon) = {value:.2f}: no ratio on these features, under this prior, "
             "meets the constraint. Its value may be off by far more than its belief says. Log a "
             "policy closer to it, or give fit a list of features to choose from.",
-            True,
         )
-        for name, value in zip(names, probability, strict=True)
-        if value < UNMET
     ]
 
 
@@ -286,13 +273,12 @@ def moved_shift(
     found = []
     for name, moved, width in zip(names, moved_mass, sd, strict=True):
         shift = moved * spread / width if width > 0.0 else 0.0
-        if shift > MOVED_SHIFT[0]:
-            reason = (
-                f"takes actions that the log does not have at {moved:.2%} of its steps. If their "
-                f"rewards differ by one sd of the logged ones, its value is off by {shift:.1f} sds "
-                "of its belief. Log these actions."
-            )
-            found.append(SupportWarning(name, reason, bool(shift > MOVED_SHIFT[1])))
+        reason = (
+            f"takes actions that the log does not have at {moved:.2%} of its steps. If their "
+            f"rewards differ by one sd of the logged ones, its value is off by {shift:.1f} sds "
+            "of its belief. Log these actions."
+        )
+        found += gauges.UNLOGGED_SHIFT.judge(name, shift, reason)
     return found
 
 
@@ -303,9 +289,9 @@ def no_mode(names: tuple[str, ...], converged: np.ndarray) -> list[SupportWarnin
         "inference='nuts'."
     )
     return [
-        SupportWarning(name, reason, True)
+        warning
         for name, found in zip(names, converged, strict=True)
-        if not found
+        for warning in gauges.MODE.judge(name, float(not found), reason)
     ]
 
 
@@ -315,31 +301,30 @@ def wrong_weights(inputs: Inputs) -> list[SupportWarning]:
     if known is None:
         return []
     return [
-        SupportWarning(
+        warning
+        for name, mean, error in zip(inputs.names, known.mean, known.error, strict=True)
+        for warning in gauges.WEIGHTS.judge(
             name,
+            max(abs(mean - 1.0) - MEAN_ROUNDING, 0.0) / max(error, np.finfo(float).tiny),
             f"its action ratios average {mean:.2f} over the log (standard error {error:.2g}), and "
             "right ones average 1. Check the propensities or the clone, or log a policy closer to "
             "it.",
-            False,
         )
-        for name, mean, error in zip(inputs.names, known.mean, known.error, strict=True)
-        # Equal up to rounding, they have no error.
-        if abs(mean - 1.0) > MEAN_WEIGHT * error + 1e-6
     ]
 
 
 def unconverged(names: tuple[str, ...], drift: np.ndarray) -> list[SupportWarning]:
     """Warn when SVI was still moving in its last window."""
     return [
-        SupportWarning(
+        warning
+        for name, (mean, sd) in zip(names, drift, strict=True)
+        for warning in gauges.DRIFT.judge(
             name,
+            float(np.max([mean, sd])),
             f"SVI has not converged: in the last window its mean moved by {mean:.2g} sd, and its "
             f"sd by {sd:.0%}. Raise windows in Svi(...), or use inference='exact', or "
             "'laplace' where the ratio is not linear.",
-            True,
         )
-        for name, (mean, sd) in zip(names, drift, strict=True)
-        if not max(mean, sd) <= DRIFT
     ]
 
 
@@ -367,10 +352,12 @@ def unmixed(names: tuple[str, ...], solution: Solution) -> list[SupportWarning]:
         return []
     warnings = []
     for name, r_hat, ess, diverging in zip(names, *found.values(), strict=True):
-        if not (r_hat <= R_HAT and ess >= EFFECTIVE_DRAWS and diverging <= DIVERGING):
+        limit = gauges.MIXING.warns
+        if not (r_hat <= limit and ess >= EFFECTIVE_DRAWS and diverging <= DIVERGING):
             reason = (
                 f"NUTS has not mixed: R-hat {r_hat:.3f}, {ess:.0f} effective draws, "
                 f"{diverging:.1%} divergent. Raise warmup in Nuts(...), and draws."
             )
-            warnings.append(SupportWarning(name, reason, True))
+            label = gauges.MIXING.name
+            warnings.append(SupportWarning(name, reason, True, label, float(r_hat), limit))
     return warnings

@@ -13,7 +13,7 @@ from bayesdice_ppl.baselines.weighting.doubly_robust import doubly_robust
 from bayesdice_ppl.baselines.weighting.importance_sampling import importance_sampling
 from bayesdice_ppl.baselines.weighting.marginalized import marginalized
 from bayesdice_ppl.baselines.weighting.weights import all_rows, effective_episodes
-from bayesdice_ppl.fitting.support import ESS_ABSTAIN, ESS_WARN
+from bayesdice_ppl.fitting import gauges
 from tests.baselines.enumerable import (
     CANDIDATE,
     WORLDS,
@@ -144,7 +144,7 @@ def test_few_effective_episodes_are_told_at_the_thresholds_of_a_belief(n, told, 
     assert (sentence in warnings) == told
     assert warnings.get(sentence, False) == abstains
     assert (f"arm: {sentence}" in found.support_warnings) == told
-    assert (ESS_WARN, ESS_ABSTAIN) == (50.0, 10.0)
+    assert (gauges.EPISODES.warns, gauges.EPISODES.abstains) == (50.0, 10.0)
 
 
 def test_logs_of_vectors_are_told_too():
