@@ -22,7 +22,7 @@ _OVERHEAD = 50_000
 # taken in equal parts, as the linear relaxation takes equals, half would have to serve a draw.
 _SHARES = (0.2, 0.3, 0.4, 0.5, 0.7)
 # Sets that lack two policies that the shares are tried on.
-_TRIED = 12
+_TRIED = 100
 _UNIT = 2.0**-24
 """Relative rounding error of a number of 32 bits."""
 
