@@ -33,6 +33,7 @@ TABLES = (
     "dependence",
     "adaptive",
     "far",
+    "promise",
 )
 COVERAGE = (
     "calibration",
@@ -46,6 +47,7 @@ COVERAGE = (
     "dependence",
     "adaptive",
     "far",
+    "promise",
 )
 """Tables of trials, whose number can be chosen."""
 

@@ -6,6 +6,7 @@ each. Everything is the default of `bayesdice_ppl.fit`.
 """
 
 import json
+from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -15,6 +16,7 @@ import numpy as np
 import polars as pl
 
 import bayesdice_ppl as bd
+from bayesdice_ppl.fitting.gauges import GAUGES
 from benchmarks.tables import RESULTS, write_table
 
 TRIALS = 600
@@ -27,12 +29,20 @@ COMMAND = "python -m benchmarks promise"
 NOTES = (
     "`cov_50` to `cov_95`: share of central intervals that hold the true value, of the candidates "
     "that are not abstained from; `mace`: mean of |coverage - nominal| over these; `all_90`: the "
-    "third with those that are abstained from. `spread`: sd of errors over mean sd, over all and "
-    "in the worst of 8 worlds. `warned`, `abstained`: shares of candidates. `kept`: whether the "
-    f"promise is kept: mace at most {BAR}, or at least {MOSTLY:.0%} abstained from; for healthy "
+    "third with those that are abstained from; `all_mace`: the mean with them. `spread`: sd of "
+    "errors over mean sd, over all and in the worst of 8 worlds. `warned`, `abstained`: shares of "
+    f"candidates. `kept`: whether the promise is kept: mace at most {BAR}, or at least {MOSTLY:.0%} abstained from; for healthy "
     f"logs also at most {WARNED:.0%} warned of and {ABSTAINED:.0%} abstained from.",
     "Log i of a kind is drawn by `default_rng([number of the kind, 1, i])`, its world by "
     "`default_rng([number of the kind, 0, i mod 8])`.",
+)
+
+GAUGE_NOTES = (
+    "Every number that a belief is judged by (`bayesdice_ppl.fitting.gauges`), and its thresholds; "
+    "past the second the belief abstains. `missing`: largest share of candidates that it warns of "
+    f"among the kinds of logs whose intervals miss (`all_mace` above {BAR} in promise.md), and "
+    "which kind that is. `healthy`: mean share over the healthy kinds. Gauges of vectors, SVI and "
+    "NUTS have no part in these logs.",
 )
 
 type Noise = Callable[[np.random.Generator, np.ndarray], np.ndarray]
@@ -285,8 +295,15 @@ KINDS = (
 )
 
 
-def measure(number: int, kind: Kind, trials: int) -> dict[str, object]:
-    """Fit many logs of one kind, and compare with the truth."""
+def measure(number: int, kind: Kind, trials: int) -> tuple[dict[str, object], dict[str, float]]:
+    """Fit many logs of one kind, and compare with the truth.
+
+    Returns
+    -------
+    (dict, dict)
+        The row of the table; and the share of candidates that each gauge warns of, by its name.
+    """
+    gauges: Counter[tuple[str, str]] = Counter()
     worlds = [kind.make(np.random.default_rng([number, 0, i])) for i in range(WORLDS)]
     inside, error, sd, warned, silent = [], [], [], [], []
     for i in range(trials):
@@ -310,6 +327,7 @@ def measure(number: int, kind: Kind, trials: int) -> dict[str, object]:
         sd.append(values.std(axis=0))
         said = json.loads(belief.attrs["support_warnings"])
         warned.append(len({w["policy"] for w in said}) / 3)
+        gauges.update({(w["policy"], w["name"]) for w in said})
         named = {w["policy"] for w in said if w["abstain"]}
         silent.append([str(j) in named for j in range(3)])
     kept, covers = ~np.array(silent), np.array(inside).transpose(1, 0, 2)
@@ -323,7 +341,10 @@ def measure(number: int, kind: Kind, trials: int) -> dict[str, object]:
     promise = abstained >= MOSTLY or mace <= BAR
     if kind.healthy:
         promise = promise and warns <= WARNED and abstained <= ABSTAINED
-    return {
+    shares: Counter[str] = Counter()
+    for (_, name), count in gauges.items():
+        shares[name] += count / (3 * trials)
+    row = {
         "kind": kind.name,
         "healthy": kind.healthy,
         "logs": trials,
@@ -334,14 +355,44 @@ def measure(number: int, kind: Kind, trials: int) -> dict[str, object]:
         "worst": float(np.max(np.mean(by_world, axis=1))),
         "warned": warns,
         "abstained": abstained,
+        "all_mace": float(np.mean(np.abs(covers.mean(axis=(1, 2)) - LEVELS))),
         "kept": bool(promise),
     }
+    return row, dict(shares)
 
 
 def main(trials: int = TRIALS, folder: Path = RESULTS) -> None:
     """Measure every kind and write the table."""
-    rows = []
+    rows, shares = [], []
     for number, kind in enumerate(KINDS):
-        rows.append(measure(number, kind, trials))
-        print(rows[-1], flush=True)
+        row, share = measure(number, kind, trials)
+        rows.append(row)
+        shares.append(share)
+        print(row, share, flush=True)
     print(write_table("promise", rows, command=COMMAND, notes=NOTES, folder=folder))
+    spoken = gauge_rows(rows, shares)
+    print(write_table("gauges", spoken, command=COMMAND, notes=GAUGE_NOTES, folder=folder))
+
+
+def gauge_rows(
+    rows: list[dict[str, object]], shares: list[dict[str, float]]
+) -> list[dict[str, object]]:
+    """How often each gauge speaks where intervals miss, and where they hold."""
+    missing = [i for i, row in enumerate(rows) if row["all_mace"] > BAR]  # type: ignore[operator]
+    healthy = [i for i, row in enumerate(rows) if row["healthy"]]
+    found: list[dict[str, object]] = []
+    for gauge in GAUGES:
+        where = [shares[i].get(gauge.name, 0.0) for i in missing]
+        most = int(np.argmax(where)) if where else 0
+        found.append(
+            {
+                "gauge": gauge.name,
+                "number": gauge.meaning,
+                "warns": gauge.warns,
+                "abstains": gauge.abstains,
+                "missing": float(np.max(where)) if where else 0.0,
+                "most in": str(rows[missing[most]]["kind"]) if where and max(where) else "",
+                "healthy": float(np.mean([shares[i].get(gauge.name, 0.0) for i in healthy])),
+            }
+        )
+    return found
