@@ -7,6 +7,7 @@ and a candidate is warned of whose belief rests on them more than on its log.
 
 from __future__ import annotations
 
+import jax
 import numpy as np
 from jaxtyping import Bool, Float
 
@@ -33,13 +34,15 @@ def unseen_of(inputs: Inputs, problem: Problem, candidates: Candidates) -> Unsee
         return None
     n_entries = len(candidates.active)
     times = n_entries // len(inputs.names)
+    with jax.enable_x64(True):
+        covariance = value_covariance(problem, form)
     found = add_unseen(
         inputs.cells,
         problem.pilots,
         candidates,
         pairs._replace(probability=np.tile(pairs.probability, (times, 1))),
         np.tile(arriving(inputs, problem), (times, 1)),
-        value_covariance(problem, form),
+        covariance,
         problem.rewards,
         gamma=settings.gamma,
     )
