@@ -32,7 +32,8 @@ NOTES = (
     "third with those that are abstained from; `all_mace`: the mean with them. `spread`: sd of "
     "errors over mean sd, over all and in the worst of 8 worlds. `warned`, `abstained`: shares of "
     f"candidates. `kept`: whether the promise is kept: mace at most {BAR}, or at least "
-    f"{MOSTLY:.0%} abstained from; for healthy logs also at most {WARNED:.0%} warned of and {ABSTAINED:.0%} abstained from.",
+    f"{MOSTLY:.0%} abstained from; for healthy logs also at most {WARNED:.0%} warned of and "
+    f"{ABSTAINED:.0%} abstained from.",
     "Log i of a kind is drawn by `default_rng([number of the kind, 1, i])`, its world by "
     "`default_rng([number of the kind, 0, i mod 8])`.",
 )

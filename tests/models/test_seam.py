@@ -104,11 +104,18 @@ def chain(plain):
     return plain.log(3, n_states=2, rewards="continuous"), plain.policies(5, 2, n_states=2), 0.9
 
 
-@pytest.fixture(scope="module", params=["bandit", pytest.param("chain", marks=pytest.mark.slow)])
+@pytest.fixture(scope="module")
+def by_svi(bandit):
+    """A log with its candidates, and the model's belief by SVI."""
+    logs, policies, gamma = bandit
+    return logs, policies, bd.fit(logs, policies, gamma=gamma, rng_key=KEY, model=Table())
+
+
+@pytest.fixture(scope="module", params=["bandit", "chain"])
 def both(request):
     """A log with its candidates, and the model's belief by SVI and by NUTS."""
     logs, policies, gamma = request.getfixturevalue(request.param)
-    given = {"gamma": gamma, "rng_key": KEY, "model": Table(), "draws": 4000}
+    given = {"gamma": gamma, "rng_key": KEY, "model": Table(), "draws": 8000}
     return (
         logs,
         policies,
@@ -121,6 +128,7 @@ def test_it_is_a_model_by_its_shape_alone():
     assert hash(Table(0.5)) == hash(Table(0.5))
 
 
+@pytest.mark.slow
 def test_svi_agrees_with_nuts(both):
     _, _, svi, nuts = both
     found, judge = svi["constant_data"], nuts["constant_data"]
@@ -134,38 +142,50 @@ def test_svi_agrees_with_nuts(both):
     assert np.all(np.abs(found["guide_sd"].values / sd - 1.0) < 0.1 + error / np.sqrt(2.0))
 
 
-def test_both_engines_keep_what_the_model_records_under_its_name(both):
-    logs, _, *beliefs = both
-    for belief in beliefs:
-        ratio = belief["posterior/ratio"]
-        assert "weights" not in belief["posterior"]
-        assert ratio.dims == ("chain", "draw", "policy", "pair")
-        assert ratio.pair.values[0] == "0, 0"
-        assert (ratio.values > 0.0).all()
-        # Of a log's own share of each pair it leaves the mass of one step.
-        share = belief["constant_data/pair_count"].values / logs.n_transitions
-        np.testing.assert_allclose((ratio.values @ share).mean(axis=(0, 1)), 1.0, atol=0.1)
-        assert BeliefView(belief).settings["model"] == "table(1)"
+def check_record(logs, belief):
+    ratio = belief["posterior/ratio"]
+    assert "weights" not in belief["posterior"]
+    assert ratio.dims == ("chain", "draw", "policy", "pair")
+    assert ratio.pair.values[0] == "0, 0"
+    assert (ratio.values > 0.0).all()
+    # Of a log's own share of each pair it leaves the mass of one step.
+    share = belief["constant_data/pair_count"].values / logs.n_transitions
+    np.testing.assert_allclose((ratio.values @ share).mean(axis=(0, 1)), 1.0, atol=0.1)
+    assert BeliefView(belief).settings["model"] == "table(1)"
 
 
-def test_a_belief_is_chosen_from_diagnosed_kept_and_drawn(both, tmp_path):
-    logs, policies, *beliefs = both
+def check_use(logs, policies, belief, folder):
     mpl.use("Agg")
-    for belief in beliefs:
-        path = bd.save_belief(belief, tmp_path / "belief.nc")
-        again = bd.load_belief(path)
-        np.testing.assert_array_equal(again["posterior/ratio"], belief["posterior/ratio"])
-        assert again["posterior/ratio"].dims == belief["posterior/ratio"].dims
-        choice = bd.select(again, bd.scores.regret(k=1))
-        assert set(choice.order) == set(policies)
-        assert "self-check" in str(bd.diagnose(again, logs, policies))
-        for figure in (
-            bd.plots.forest(again),
-            bd.plots.rank_probabilities(again),
-            bd.plots.loss_by_k(again, bd.scores.regret),
-        ):
-            bd.plots.save(figure, tmp_path / "figure.png")
-        plt.close("all")
+    path = bd.save_belief(belief, folder / "belief.nc")
+    again = bd.load_belief(path)
+    np.testing.assert_array_equal(again["posterior/ratio"], belief["posterior/ratio"])
+    assert again["posterior/ratio"].dims == belief["posterior/ratio"].dims
+    choice = bd.select(again, bd.scores.regret(k=1))
+    assert set(choice.order) == set(policies)
+    assert "self-check" in str(bd.diagnose(again, logs, policies))
+    for figure in (
+        bd.plots.forest(again),
+        bd.plots.rank_probabilities(again),
+        bd.plots.loss_by_k(again, bd.scores.regret),
+    ):
+        bd.plots.save(figure, folder / "figure.png")
+    plt.close("all")
+
+
+def test_what_the_model_records_is_kept_under_its_name(by_svi):
+    logs, _, belief = by_svi
+    check_record(logs, belief)
+
+
+def test_a_belief_is_chosen_from_diagnosed_kept_and_drawn(by_svi, tmp_path):
+    check_use(*by_svi, tmp_path)
+
+
+@pytest.mark.slow
+def test_so_is_that_of_nuts(both, tmp_path):
+    logs, policies, _, belief = both
+    check_record(logs, belief)
+    check_use(logs, policies, belief, tmp_path)
 
 
 @pytest.mark.parametrize("options", [{}, {"constraint": bd.Constraint(value_constraint=False)}])
