@@ -85,6 +85,9 @@ ADAPTIVE = Gauge(
     "adaptive log", "possible bias by a policy that followed its rewards, in sds", 0.0, 2.0
 )
 SHORT = Gauge("short log", "whether errors still grow at the longest stretches: 1", 0.5, 0.5)
+SHARED = Gauge(
+    "shared errors", "errors over those of independent rows, if a column of few groups counts", 1.2
+)
 WIDE = Gauge("wide belief", "sd of the value over the range of the rewards", 1.0, 1.0)
 NARROW = Gauge("no width", "sd of the value over that of the rewards", 1e-4, 1e-4, falls=True)
 FEATURES = Gauge("many features", "features per transition", 0.05, 0.1)

@@ -71,6 +71,7 @@ def dependence_of(
         groupings = _distinct(groupings)
         if not by_episode:
             groupings += _by_time(logs, rows)
+    apart = [] if not looks or asked else logs.of_few_groups
     start = np.unique(logs.initial_state, return_inverse=True)[1]
     return Dependence(
         cell=cell,
@@ -81,7 +82,8 @@ def dependence_of(
         asked=bool(asked),
         by_episode=by_episode,
         adaptive=adaptive,
-        ignored=tuple(name for name in logs.groups if name not in (*looked_at, *asked)),
+        ignored=tuple(name for name in logs.groups if name not in (*looked_at, *asked, *apart)),
+        suspects=tuple(_by_column(logs, rows, name) for name in apart),
     )
 
 

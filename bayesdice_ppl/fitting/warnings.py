@@ -120,6 +120,22 @@ def short_log(names: tuple[str, ...], unit: Unit | None) -> list[SupportWarning]
     return _of_all(gauges.SHORT, names, 1.0, reason)
 
 
+def shared_errors(names: tuple[str, ...], unit: Unit | None) -> list[SupportWarning]:
+    """Tell of columns of few groups whose rows move together, which nobody named as a unit."""
+    if unit is None:
+        return []
+    found = []
+    for test in unit.suspected:
+        reason = (
+            f"has errors that rows of one {test.name} share. Its {test.size} groups may be a "
+            "sample of more, as users are, or all that there are, as days of the week. If they are "
+            f"a sample, errors are up to {test.wider:.1f} times as wide: use "
+            f"cluster={test.name!r}."
+        )
+        found += _of_all(gauges.SHARED, names, test.wider, reason)
+    return found
+
+
 def odd_spread(
     names: tuple[str, ...], sd: np.ndarray, reward: np.ndarray, gamma: float
 ) -> list[SupportWarning]:

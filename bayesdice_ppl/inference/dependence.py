@@ -122,6 +122,9 @@ class Dependence:
         What takes this out of the values, where it is known.
     ignored
         Columns of the log at which nobody looked.
+    suspects
+        Groupings that are only told of: columns of few groups, which may be a sample of more, as
+        devices are, or all that there are, as the days of the week.
     """
 
     cell: Int[np.ndarray, " n"]
@@ -135,11 +138,12 @@ class Dependence:
     adaptive: bool = False
     correction: Correction | None = None
     ignored: tuple[str, ...] = ()
+    suspects: tuple[Grouping, ...] = ()
 
     def following(self, unit: Unit | None) -> Dependence:
         """The same rows, with the groupings that one value found counted for others too."""
         names = () if unit is None else tuple(grouping.name for grouping in unit.groupings)
-        return replace(self, forced=names)
+        return replace(self, forced=names, suspects=())
 
 
 class Tested(NamedTuple):
@@ -198,6 +202,8 @@ class Unit:
         Whether the groups set the degrees of freedom, shape (N,).
     ignored
         Columns of the log at which nobody looked.
+    suspected
+        What was found of groupings that are only told of.
     cut
         Whether the longest stretches of rows count, and shorter ones show clearly less: the log
         does not tell how far rows move together.
@@ -210,6 +216,7 @@ class Unit:
     adaptive_bias: Float[np.ndarray, " N"]
     binds: Bool[np.ndarray, " N"]
     ignored: tuple[str, ...] = ()
+    suspected: tuple[Tested, ...] = ()
     cut: bool = False
     adaptive: bool = False
     correction: Correction | None = None
@@ -233,6 +240,7 @@ class Unit:
             "adaptive": self.adaptive,
             "correction": None if self.correction is None else self.correction.name,
             "tested": [test._asdict() for test in self.tested],
+            "suspected": [test._asdict() for test in self.suspected],
             "not_looked_at": list(self.ignored),
             "longer_stretches_might_show_more": self.cut,
         }
@@ -403,7 +411,8 @@ def settle(
     n_policies = len(np.asarray(pilots.value))
     sure = dependence.asked
     groupings = [g for g in dependence.groupings if sure or g.pairs >= FEWEST_PAIRS]
-    items = [_items(dependence, grouping) for grouping in groupings]
+    suspects = [g for g in dependence.suspects if g.pairs >= FEWEST_PAIRS]
+    items = [_items(dependence, grouping) for grouping in (*groupings, *suspects)]
     pair, n_pairs = np.asarray(cells.pair)[dependence.cell], len(cells.pair_state)
     n, m = len(pair), len(dependence.start)
     base, bias = np.zeros(n_policies), np.zeros(n_policies)
@@ -418,9 +427,12 @@ def settle(
         if dependence.adaptive and dependence.correction is None:
             bias[j] = BIAS * np.sqrt(np.bincount(pair, values[:n] ** 2, n_pairs)).sum()
         table.append([_spread(i.sums(values), i.sums(weight), i.group) for i in items])
-    tested = tuple(
-        _tested(grouping, [spreads[k] for spreads in table], base, len(groupings))
-        for k, grouping in enumerate(groupings)
+    tested, suspected = (
+        tuple(
+            _tested(grouping, [spreads[first + k] for spreads in table], base, len(several))
+            for k, grouping in enumerate(several)
+        )
+        for first, several in ((0, groupings), (len(groupings), suspects))
     )
     counted = _counted(groupings, table, base, tested, dependence)
     known = np.asarray(pilots.degrees_of_freedom)
@@ -458,6 +470,7 @@ def settle(
         bias / np.sqrt(varies + grouped),
         df < known,
         dependence.ignored,
+        tuple(test for test in suspected if test.counts),
         _cut(groupings, counted, tested),
         dependence.adaptive,
         correction,

@@ -19,9 +19,13 @@ from bayesdice_ppl.errors import SettingsError
 
 _UNITS = (
     "id|uid|uuid|user|customer|client|patient|subject|person|visitor|household|account|session|"
-    "site|clinic|hospital|ward|center|centre|shop|store|school|teacher|cookie|cust"
+    "site|clinic|hospital|ward|center|centre|shop|store|school|teacher|cookie|cust|"
+    "robot|sensor|driver|rider|doctor|physician|nurse|therapist|student|player|worker|operator|"
+    "seller|merchant|advertiser|publisher|family|village"
 )
 """What is sampled from many, whatever their number in the log."""
+_FEWEST = 3
+"""Groups below which nothing tells how groups differ."""
 _MANY = 20
 """Groups from which any column is looked at: traits of the rows seldom have as many values."""
 
@@ -102,6 +106,21 @@ def looked_at(series: pl.Series, name: str) -> bool:
         return n_groups > 1
     # With hardly two rows in each, it numbers the rows.
     return _MANY <= n_groups <= n_rows // 2
+
+
+def of_few_groups(series: pl.Series, name: str) -> bool:
+    """Whether a column has so few groups, without a name that says so, that they are only told of.
+
+    Devices may be a sample of many; days of the week are all that there are.
+    """
+    kind = series.dtype
+    if looked_at(series, name) or (kind.is_float() and not _whole(series)):
+        return False
+    if kind.is_temporal() and kind not in (pl.Date, pl.Datetime):
+        return False
+    held = series.dt.date() if kind == pl.Datetime else series
+    n_groups = held.drop_nulls().n_unique()
+    return _FEWEST <= n_groups < _MANY
 
 
 def _whole(series: pl.Series) -> bool:

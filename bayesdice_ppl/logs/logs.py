@@ -19,7 +19,7 @@ from bayesdice_ppl.errors import LogsError
 from bayesdice_ppl.logs.actions import code_actions
 from bayesdice_ppl.logs.columns import read_flags, read_propensities, read_rewards
 from bayesdice_ppl.logs.episodes import group_episodes
-from bayesdice_ppl.logs.groups import codes_of, looked_at, read_groups
+from bayesdice_ppl.logs.groups import codes_of, looked_at, of_few_groups, read_groups
 from bayesdice_ppl.logs.labels import MISSING, decode
 from bayesdice_ppl.logs.schema import find_columns
 from bayesdice_ppl.logs.states import code_states
@@ -88,6 +88,11 @@ class Logs:
     def looked_at(self) -> tuple[str, ...]:
         """Columns at which a fit looks by itself for rows that move together."""
         return tuple(name for name, series in self.groups.items() if looked_at(series, name))
+
+    @property
+    def of_few_groups(self) -> tuple[str, ...]:
+        """Columns of few groups, of which a fit only tells whether their rows move together."""
+        return tuple(name for name, series in self.groups.items() if of_few_groups(series, name))
 
     def group_codes(self, column: str) -> Int[np.ndarray, " n"]:
         """Which group each transition is in by a column of `groups`, shape (n,)."""

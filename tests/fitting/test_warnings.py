@@ -47,3 +47,34 @@ def test_a_rare_unlogged_action_can_be_too_much_for_a_sharp_belief():
     known = belief["constant_data"]
     shift = known["moved_mass"].values[0] * 1.0 / known["guide_sd"].values[0]
     assert shift == pytest.approx(1.6, abs=0.2)
+
+
+def devices(name, n_groups, effect, seed=0):
+    """A bandit whose rows have an effect of the group that they belong to."""
+    rng = np.random.default_rng(seed)
+    group = rng.integers(n_groups, size=1_000)
+    action = rng.integers(2, size=1_000)
+    shared = effect * rng.normal(size=n_groups)
+    reward = action + shared[group] + rng.normal(size=1_000)
+    frame = pl.DataFrame({"state": 0, "action": action, "reward": reward, name: group})
+    table = {"one": bd.TabularPolicy([[0.2, 0.8]])}
+    return bd.fit(
+        bd.Logs.from_dataframe(frame), table, gamma=0.0, rng_key=jax.random.key(0), draws=50
+    )
+
+
+def test_a_column_of_few_groups_is_told_of_and_changes_no_width():
+    shared, none = devices("shelf", 6, 1.0), devices("shelf", 6, 0.0)
+    said = [w for w in json.loads(shared.attrs["support_warnings"]) if w["name"] == "shared errors"]
+    assert len(said) == 1
+    assert not said[0]["abstain"]
+    assert "cluster='shelf'" in said[0]["reason"]
+    assert said[0]["number"] > 1.2
+    assert not json.loads(shared.attrs["unit"])["names"]
+    assert json.loads(shared.attrs["unit"])["suspected"][0]["name"] == "shelf"
+    assert not json.loads(none.attrs["support_warnings"])
+
+
+def test_a_robot_is_a_unit_by_its_name():
+    belief = devices("robot", 12, 1.0)
+    assert json.loads(belief.attrs["unit"])["names"] == ["robot"]

@@ -257,6 +257,7 @@ def test_columns_that_are_looked_at():
     )
     logs = bd.Logs.from_dataframe(frame)
     assert logs.looked_at == ("userId", "site", "batch", "patient", "store_id")
+    assert logs.of_few_groups == ("weekday", "color")
     codes = logs.group_codes("patient")
     # A row without a value is a group of its own.
     assert np.sum(codes == codes[3]) == 1
