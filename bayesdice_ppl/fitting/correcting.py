@@ -41,10 +41,11 @@ def corrected(inputs: Inputs, dependence: Dependence | None) -> Dependence | Non
     Returns
     -------
     Dependence or None
-        With a correction if the log is adaptive, at gamma = 0 on labels, for plain means of
-        candidates that are known. Other values keep the width of the bias that they may have.
+        With a correction if the log is adaptive, at gamma = 0 on labels with transitions as the
+        unit, for plain means of candidates that are known. Other values keep the width of the bias
+        that they may have.
     """
-    if dependence is None or not dependence.adaptive:
+    if dependence is None or not dependence.adaptive or dependence.by_episode:
         return dependence
     settings = inputs.settings
     known = settings.tabular and settings.gamma == 0.0 and settings.plain
