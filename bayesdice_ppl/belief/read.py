@@ -17,6 +17,7 @@ from bayesdice_ppl.errors import BeliefError
 if TYPE_CHECKING:
     from xarray import DataArray, DataTree
 
+_OTHER = "other_policy"
 _SAMPLE_DIMS = ("chain", "draw", "policy")
 
 
@@ -235,9 +236,17 @@ def read_unseen(belief: DataTree, names: tuple[str, ...]) -> UnseenParts | None:
         Some of it is missing.
     """
     view = BeliefView(belief)
-    if "posterior" not in belief.children or not view.has(BeliefView.unseen_mass):
+    if "posterior" not in belief.children or not view.has(BeliefView.unseen_base):
         return None
     order = [view.names.index(name) for name in names]
+    # A belief of some of its candidates keeps the columns of all.
+    known = belief["constant_data"][_OTHER].to_numpy().tolist()
+    if not set(names) <= set(known):
+        raise BeliefError(
+            "belief: expected constant_data/unseen_covariance to have every candidate as "
+            f"{_OTHER}, found {len(known)} of them. Fit it again."
+        )
+    others = [known.index(name) for name in names]
     gamma = float(view.settings.get("gamma", 0.0))
     center = view.guide_mean[order]
     mean = center - view.unseen_shift[order] - view.unseen_base[order]
@@ -246,7 +255,7 @@ def read_unseen(belief: DataTree, names: tuple[str, ...]) -> UnseenParts | None:
         mean,
         center,
         np.clip(view.unseen_share[order], 0.0, 1.0),
-        view.unseen_covariance[np.ix_(order, order)],
+        view.unseen_covariance[np.ix_(order, others)],
         1.0 / (1.0 - gamma) if gamma < 1.0 else np.inf,
     )
 

@@ -122,7 +122,7 @@ def lay_out(
             latent=unseen is not None,
             predicted=None if unseen is None else predicted_states(inputs),
         ),
-        *rests_on_unseen(names, unseen),
+        *rests_on_unseen(names, unseen, corrected=_corrected(problem)),
         *constant_reward(inputs),
         *much_left_out(inputs),
         *many_features(inputs),
@@ -161,6 +161,8 @@ def lay_out(
     for one in settings.statistic:
         warnings += thin_tail(names, one, support.effective_sample_size)
     prior_mean, prior_sd = _prior(problem, statistic)
+    # What a pair is worth to another statistic than the mean is no reward.
+    in_rewards = unseen if statistic.plain else None
     own_lam, own_epsilon, own_probability = _normalization(problem, drawn)
     n_chains = 1 if solution.sampled is None else solution.sampled.shape[1]
     return make_belief(
@@ -197,11 +199,11 @@ def lay_out(
         clone=None if known is None else known.report,
         action_standard_error=None if settings.tabular else action_sampling_error(prepared),
         unseen_mass=None if unseen is None else unseen.mass,
-        unseen_base=None if unseen is None else unseen.base,
-        unseen_shift=None if unseen is None else unseen.shift,
+        unseen_base=None if in_rewards is None else in_rewards.base,
+        unseen_shift=None if in_rewards is None else in_rewards.shift,
         unseen_share=None if unseen is None else unseen.share,
-        unseen_covariance=None if unseen is None else unseen.latents,
-        unseen_spread=None if unseen is None else unseen.spread,
+        unseen_covariance=None if in_rewards is None else in_rewards.latents,
+        unseen_spread=None if in_rewards is None else in_rewards.spread,
         **sampling_diagnostics(solution),
         **support._asdict(),
         **origin(
@@ -222,6 +224,11 @@ def lay_out(
         logged_policy=LOGGED if settings.include_logged else None,
         regularization=table or None,
     )
+
+
+def _corrected(problem: Problem) -> bool:
+    """Whether a bias was taken out of the means of logged pairs."""
+    return problem.unit is not None and problem.unit.correction is not None
 
 
 def _tails(

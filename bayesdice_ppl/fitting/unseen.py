@@ -90,18 +90,35 @@ def predicted_states(inputs: Inputs) -> Bool[np.ndarray, " N"]:
     return np.all(~dead | (known > 0.5), axis=1)
 
 
-def rests_on_unseen(names: tuple[str, ...], unseen: Unseen | None) -> list[SupportWarning]:
-    """Warn of a value whose spread comes from pairs that were never logged."""
+def rests_on_unseen(
+    names: tuple[str, ...], unseen: Unseen | None, *, corrected: bool = False
+) -> list[SupportWarning]:
+    """Warn of a value whose spread comes from pairs that were never logged.
+
+    Parameters
+    ----------
+    names
+        Names of the candidates.
+    unseen
+        What these pairs add to their values; None where they add nothing.
+    corrected
+        Whether a bias by an adaptive policy was taken out of the means of logged pairs. The pairs
+        are predicted from the means as they are, and have that bias.
+    """
     if unseen is None:
         return []
-    return [
-        warning
-        for name, mass, share in zip(names, unseen.mass.sum(axis=1), unseen.share, strict=False)
-        for warning in gauges.UNSEEN.judge(
-            name,
-            share,
-            f"takes actions that the log does not have at {mass:.1%} of its steps. They make "
-            f"{share:.0%} of the variance of its value, if they differ from logged ones as logged "
-            "ones do from each other. Log these actions.",
+    found: list[SupportWarning] = []
+    for name, mass, share in zip(names, unseen.mass.sum(axis=1), unseen.share, strict=True):
+        takes = f"takes actions that the log does not have at {mass:.1%} of its steps."
+        reason = (
+            f"{takes} They make {share:.0%} of the variance of its value, if they differ from "
+            "logged ones as logged ones do from each other. Log these actions."
         )
-    ]
+        found += gauges.UNSEEN.judge(name, share, reason)
+        if corrected:
+            reason = (
+                f"{takes} They are predicted from the means of an adaptive log, which are too "
+                "low. Log these actions, under a fixed policy."
+            )
+            found += gauges.UNLOGGED.judge(name, mass, reason)
+    return found

@@ -225,7 +225,13 @@ def prepare(
             groups = None
             if dependence is not None and unit is not None and unit.groupings:
                 groups = (dependence, unit)
-            pilots, tails = _with_tails(cells, pilots, rows, rewards, form.by_episode, groups)
+            with_tails, tails = _with_tails(cells, pilots, rows, rewards, form.by_episode, groups)
+            if correction is None:
+                pilots = with_tails
+            else:
+                # The plain means' spread and lean are not those of corrected ones.
+                nothing = np.zeros_like(tails.skewness)
+                tails = tails._replace(skewness=nothing, hidden=nothing)
         n = float(cells.n_transitions)
         covariances = np.asarray(pilots.covariance)
         kept = _own_rows(covariances.shape[-1], chosen)

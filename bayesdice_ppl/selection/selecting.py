@@ -24,7 +24,7 @@ from bayesdice_ppl.belief import (
     read_warnings,
 )
 from bayesdice_ppl.checks import whole
-from bayesdice_ppl.errors import ScoreError
+from bayesdice_ppl.errors import ScoreError, SettingsError
 from bayesdice_ppl.scores import Score
 from bayesdice_ppl.selection.certificate import certify, judge
 from bayesdice_ppl.selection.problem import RankingProblem
@@ -84,8 +84,8 @@ def select(
         computed and given in any case.
     unseen : str
         What pairs of state and action are worth that candidates take and the log does not have.
-        ``"pooled"``: as the belief has them. ``"bounds"``: anything within `bounds`; the ranking is
-        then the one whose loss is lowest at worst, and `expected_loss` is that loss.
+        ``"pooled"``: as the belief has them. ``"bounds"``, for bandits: anything within `bounds`;
+        the ranking is then the one whose loss is lowest at worst, and `expected_loss` is that loss.
     bounds : tuple of two floats, optional
         Lowest and highest reward of a step, for ``unseen="bounds"``.
     max_evaluations : int, optional
@@ -147,6 +147,11 @@ def select(
     problem = RankingProblem(values, score, rules).permuted(preference)
     parts = read_unseen(belief, names) if str(statistic) == "value" else None
     on_unseen = [] if parts is None else notes_on_turning(values, parts, score, names)
+    if within is not None and str(statistic) != "value":
+        raise SettingsError(
+            f"unseen='bounds': expected the belief's value, found statistic={statistic!r}, which "
+            "bounds on rewards do not bound. Use unseen='pooled'."
+        )
     if within is None:
         found = solve(problem, max_evaluations)
     else:
@@ -156,7 +161,8 @@ def select(
         worst = best_at_worst(problem, ordered, max_evaluations)
         problem = replace(problem, values=worst.corner.values)
         found = Found(worst.prefix, worst.loss, None, worst.tried, "bounds")
-        on_unseen = notes_on_bounds(names, parts, within, worst, undecided(values, parts, within))
+        told = undecided(values, parts, within)
+        on_unseen = notes_on_bounds(names, parts, within, worst, told, len(places))
     shape = draws.values.shape[:2]
     own = judge(problem, found.prefix, shape)
     other = runner_up = None

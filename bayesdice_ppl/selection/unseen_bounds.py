@@ -13,12 +13,13 @@ import numpy as np
 from jaxtyping import Float
 
 from bayesdice_ppl.arrays import symmetric_root
-from bayesdice_ppl.belief import BeliefView, UnseenParts, read_values
+from bayesdice_ppl.belief import BeliefView, UnseenParts, read_statistic, read_values
 from bayesdice_ppl.checks import is_number, one_of
 from bayesdice_ppl.errors import BeliefError, SettingsError
 from bayesdice_ppl.scores import Score
 from bayesdice_ppl.selection.certificate import judge
 from bayesdice_ppl.selection.problem import RankingProblem
+from bayesdice_ppl.selection.quick_ranking import quick_ranking
 from bayesdice_ppl.selection.solvers import solve
 
 if TYPE_CHECKING:
@@ -30,9 +31,12 @@ TURNED = 0.1
 """Probability that knowing these pairs turns the choice, past which it is said."""
 MOST_JUDGED = 2_000
 """Rankings times corners up to which every ranking is judged in every corner."""
+FEW_CANDIDATES = 8
+"""Up to so many candidates each is favored over each other."""
 MOST_CORNERS = 40
 """Candidates that get corners of their own, those of the most mass on pairs never logged."""
 _LISTED = 5
+_ROUNDING = 1e-9
 
 
 class Corner(NamedTuple):
@@ -115,11 +119,22 @@ def parts_for_bounds(
     BeliefError
         The belief does not have them apart.
     SettingsError
-        At gamma = 1 what follows such a pair has no end.
+        The discount is not 0, or the values are not mean rewards.
     """
     view = BeliefView(belief)
-    if parts is None and view.settings.get("unseen") == "pooled" and not view.method:
-        # Every candidate takes logged actions alone.
+    gamma = view.settings.get("gamma")
+    if gamma:
+        raise SettingsError(
+            f"unseen='bounds': expected a bandit, gamma = 0, found gamma = {gamma:g}. Where a pair "
+            "that was never logged leads is not known, so that bounds on rewards do not bound its "
+            "worth by a formula that holds for much of it. Use unseen='pooled'."
+        )
+    if read_statistic(belief) != "mean":
+        raise SettingsError(
+            "unseen='bounds': expected values that are mean rewards, found the statistic "
+            f"{read_statistic(belief)}, which bounds on rewards do not bound. Use unseen='pooled'."
+        )
+    if parts is None and _takes_logged_actions_alone(view):
         nothing, mean = np.zeros(len(names)), read_values(belief).values.mean(axis=(0, 1))
         return UnseenParts(
             np.zeros((len(names), 0)), mean, mean, nothing, np.zeros((len(names),) * 2), 1.0
@@ -130,12 +145,13 @@ def parts_for_bounds(
             "as latents, found none. Fit it on labels with prior=bd.Prior(unseen='pooled'), the "
             "default."
         )
-    if not np.isfinite(parts.horizon):
-        raise SettingsError(
-            "unseen='bounds': expected a discount below 1, found gamma = 1, where what follows a "
-            "pair that was never logged goes on for ever. Use unseen='pooled'."
-        )
     return parts
+
+
+def _takes_logged_actions_alone(view: BeliefView) -> bool:
+    """Whether the belief says that no candidate takes an action that the log does not have."""
+    known = view.has(BeliefView.moved_mass) and view.has(BeliefView.lost_mass)
+    return known and not np.any(view.moved_mass > _ROUNDING) and not np.any(view.lost_mass > 0.0)
 
 
 def corners(
@@ -144,7 +160,9 @@ def corners(
     bounds: tuple[float, float],
     names: tuple[str, ...],
 ) -> list[Corner]:
-    """Corners of the bounds: all low, all high, and for and against each candidate.
+    """Corners of the bounds: all low, all high, and those that favor one candidate.
+
+    Of few candidates each is favored over each other; of many over their average, and the reverse.
 
     Parameters
     ----------
@@ -163,6 +181,12 @@ def corners(
         Corner("all of them pay the lowest reward", rest + mass.sum(axis=1) * low),
         Corner("all of them pay the highest reward", rest + mass.sum(axis=1) * high),
     ]
+    if len(names) <= FEW_CANDIDATES:
+        for i, j in permutations(range(len(names)), 2):
+            name = f"those that {names[j]} takes more than {names[i]} pay the highest reward"
+            rewards = np.where(mass[j] > mass[i], high, low)
+            found.append(Corner(f"{name}, and the others the lowest", rest + mass @ rewards))
+        return found
     ranked = np.argsort(-mass.sum(axis=1), kind="stable")[:MOST_CORNERS]
     for j in sorted(int(i) for i in ranked if mass[i].any()):
         own = mass[j] > mass.mean(axis=0)
@@ -192,9 +216,11 @@ def best_at_worst(problem: RankingProblem, every: list[Corner], limit: int | Non
     corner, and the one that is best for the belief; a compromise that is best nowhere is missed.
     """
     problems = [RankingProblem(c.values, problem.score, problem.rules) for c in every]
-    prefixes = [tuple(solve(problem, limit).prefix)]
+    present = tuple(solve(problem, limit).prefix)
+    prefixes = [present]
     for each in problems:
-        prefix = tuple(solve(each, limit).prefix)
+        quick = each.score.averaged and (each.rules.free or each.score.partial)
+        prefix = quick_ranking(each, present) if quick else tuple(solve(each, limit).prefix)
         if prefix not in prefixes:
             prefixes.append(prefix)
     prefixes += [p for p in _few(problem, MOST_JUDGED // len(every)) if p not in prefixes]
@@ -239,15 +265,17 @@ def notes_on_bounds(
     bounds: tuple[float, float],
     worst: AtWorst,
     pairs: list[tuple[int, int]],
+    n_corners: int,
 ) -> list[str]:
     """What a reader has to know of a choice within bounds."""
     total = len(names) * (len(names) - 1) // 2
     said = [
         f"{parts.mass.shape[1]} pairs of state and action that some candidate takes were never "
-        f"logged. Each may pay from {bounds[0]:g} to {bounds[1]:g} a step, from then on. The loss "
-        f"is the highest over these bounds: it is reached if {worst.corner.name}.",
-        f"Of {worst.tried} rankings that were compared in the corners of the bounds this one has "
-        "the lowest such loss.",
+        f"logged. Each may pay from {bounds[0]:g} to {bounds[1]:g}. The loss is the highest in "
+        f"{n_corners} corners of these bounds that were tried: it is reached if "
+        f"{worst.corner.name}.",
+        f"Of {worst.tried} rankings that were compared in these corners this one has the lowest "
+        "such loss.",
     ]
     if not pairs:
         return [*said, "Within these bounds every pair of candidates is told apart on average."]

@@ -56,6 +56,7 @@ def test_beliefs_are_those_of_fit():
         gamma=ABSORB.gamma,
         on_termination="absorb",
         cluster="transition",
+        prior=bd.Prior(unseen="moved"),
         rng_key=far.jax.random.key(0),
         draws=2,
     )["constant_data"]

@@ -133,3 +133,42 @@ def test_what_does_not_go_together_is_refused(belief):
     plain = bd.belief.make_belief(np.random.default_rng(0).normal(size=(50, 2)), ["a", "b"])
     with pytest.raises(BeliefError, match="latents"):
         bd.select(plain, score, unseen="bounds", bounds=(0.0, 1.0))
+
+
+def test_bounds_are_for_mean_rewards_of_bandits():
+    rng = np.random.default_rng(0)
+    frame = pl.DataFrame(
+        {
+            "episode_id": np.repeat(np.arange(40), 3),
+            "state": rng.integers(2, size=120),
+            "action": rng.integers(2, size=120),
+            "reward": rng.random(120),
+        }
+    )
+    logs = bd.Logs.from_dataframe(frame, actions=[0, 1, 2])
+    table = {
+        "a": bd.TabularPolicy([[0.2, 0.2, 0.6]] * 2),
+        "b": bd.TabularPolicy([[0.5, 0.5, 0]] * 2),
+    }
+    given = {"rng_key": KEY, "draws": 100}
+    score = bd.scores.regret(k=1)
+    within = {"unseen": "bounds", "bounds": (0.0, 1.0)}
+    with pytest.raises(SettingsError, match="expected a bandit"):
+        bd.select(bd.fit(logs, table, gamma=0.9, **given), score, **within)
+    with pytest.raises(SettingsError, match="mean rewards"):
+        bd.select(bd.fit(logs, table, gamma=0.0, statistic="cvar(0.5)", **given), score, **within)
+    several = bd.fit(logs, table, gamma=0.0, statistic=["mean", "cvar(0.5)"], **given)
+    with pytest.raises(SettingsError, match="belief's value"):
+        bd.select(several, score, statistic="cvar(0.5)", **within)
+    # The paper's form has no latents, and candidates that take unlogged actions.
+    with pytest.raises(BeliefError, match="latents"):
+        bd.select(bd.fit(logs, table, gamma=0.0, preset="paper", **given), score, **within)
+
+
+def test_a_belief_of_some_candidates_has_their_own_covariance(belief):
+    names = ("bold", "known", "daring")
+    whole = bd.belief.read_unseen(belief, names)
+    part = bd.belief.read_unseen(belief.sel(policy=list(names)), names)
+    np.testing.assert_array_equal(part.covariance, whole.covariance)
+    np.testing.assert_array_equal(whole.covariance, whole.covariance.T)
+    np.testing.assert_array_equal(part.mass, whole.mass)
