@@ -48,6 +48,9 @@ class PairNumbers(NamedTuple):
     scale: Float[np.ndarray, " J"]
 
 
+_BY_QUANTITY = ("value", "noise", "known", "scale")
+
+
 class Sums(NamedTuple):
     """A sum over U pairs that were never logged, for each of the J quantities.
 
@@ -126,10 +129,17 @@ def predict(pairs: PairNumbers, sums: Sums) -> Prediction:
     is linear and normal (Henderson's mixed model equations); the posterior sums over them, with the
     restricted likelihood as the evidence.
     """
+    if _n_actions(pairs, sums) > _n_states(pairs, sums):
+        # States and actions play the same part, and the effects of the many are eliminated.
+        pairs = pairs._replace(state=pairs.action, action=pairs.state)
+        sums = sums._replace(state=sums.action, action=sums.state)
     n_sums, n_pairs = pairs.value.shape
     spreads, prior = _spreads(pairs, sums)
-    evidence = np.concatenate([found.evidence for found in _solved(pairs, sums, spreads)])
-    evidence = evidence.reshape(len(spreads), n_sums) + np.log(prior)[:, None]
+    # In a bandit all candidates have the same numbers.
+    each = _first(pairs) if _all_alike(pairs) else pairs
+    evidence = np.concatenate([found.evidence for found in _solved(each, sums, spreads)])
+    evidence = evidence.reshape(len(spreads), -1) + np.log(prior)[:, None]
+    evidence = np.broadcast_to(evidence, (len(spreads), n_sums))
     weight = np.exp(evidence - evidence.max(axis=0))
     weight /= weight.sum(axis=0)
     weight[weight < LEAST] = 0.0
@@ -193,7 +203,8 @@ def _solved(
 ) -> Iterator[_Solved]:
     """`_solve` at all spreads for all quantities, the quantities fastest, in parts that fit."""
     n_sums, n_pairs = pairs.value.shape
-    numbers = max(_n_states(pairs, sums) * (_n_actions(pairs, sums) + 1), n_pairs)
+    columns = _n_actions(pairs, sums) + 1
+    numbers = max((_n_states(pairs, sums) + columns) * columns, n_pairs, len(sums.state))
     size = max(MOST_NUMBERS // (n_sums * numbers), 1)
     for start in range(0, len(spreads), size):
         part = spreads[start : start + size]
@@ -206,6 +217,17 @@ def _solved(
         weight = np.tile(sums.weight, (len(part), 1)) if whole else sums.weight
         each = np.repeat(part, n_sums, axis=0)
         yield _solve(repeated, sums._replace(weight=weight), each, whole=whole)
+
+
+def _first(pairs: PairNumbers) -> PairNumbers:
+    """The first quantity alone."""
+    return pairs._replace(**{name: getattr(pairs, name)[:1] for name in _BY_QUANTITY})
+
+
+def _all_alike(pairs: PairNumbers) -> bool:
+    """Whether all quantities have the same numbers."""
+    fields = (getattr(pairs, name) for name in _BY_QUANTITY)
+    return all(bool(np.all(field == field[:1])) for field in fields)
 
 
 def _n_states(pairs: PairNumbers, sums: Sums) -> int:

@@ -138,3 +138,14 @@ def test_one_logged_pair_says_where_but_hardly_how_far():
     assert found.mean[0] == pytest.approx(2.0)
     assert 0.5 < np.sqrt(found.covariance[0, 0]) < 2.5
     assert found.degrees_of_freedom[0] < 15
+
+
+def test_many_actions_are_predicted_as_many_states_are(world):
+    pairs, sums = world
+    turned = predict(
+        pairs._replace(state=pairs.action, action=pairs.state),
+        sums._replace(state=sums.action, action=sums.state),
+    )
+    found = predict(pairs, sums)
+    for one, two in zip(found, turned, strict=True):
+        np.testing.assert_allclose(one, two, rtol=1e-8, atol=1e-12)
