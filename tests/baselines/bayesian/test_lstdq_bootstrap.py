@@ -12,6 +12,7 @@ from bayesdice_ppl.baselines.bayesian.lstdq_bootstrap import (
     solve_weighted,
 )
 from bayesdice_ppl.baselines.interface import Baseline, Query
+from bayesdice_ppl.baselines.value.bellman import solve_value
 from bayesdice_ppl.baselines.value.lstdq import lstdq
 from bayesdice_ppl.errors import LogsError, SettingsError
 from bayesdice_ppl.policies import TabularPolicy
@@ -65,8 +66,10 @@ def test_equal_weights_are_lstdq(plain, chosen, ridge, gamma, termination):
     plainly = lstdq(ridge, features=chosen)
     exact = plainly.estimate(logs, policy, gamma=gamma, on_termination=termination).value
     ones = np.ones((3, logs.n_episodes if gamma else logs.n_transitions))
-    found = weighted(logs, policy, gamma, termination, ones, ridge=ridge, chosen=chosen)
-    assert np.allclose(found, exact, rtol=1e-9)
+    query = Query(logs, policy, gamma, on_termination=termination)
+    standard = query.standard.logs
+    found = weighted(standard, policy, gamma, termination, ones, ridge=ridge, chosen=chosen)
+    assert np.allclose(query.units.back(found), exact, rtol=1e-9)
 
 
 @pytest.mark.parametrize(("gamma", "termination"), [s for s in SETTINGS if s[0] > 0.0])
@@ -78,10 +81,9 @@ def test_whole_weights_are_repeated_episodes(plain, monkeypatch, chosen, gamma, 
     times = np.random.default_rng(3).integers(1, 4, size=(3, 8))
     found = weighted(logs, policy, gamma, termination, times, chosen=chosen)
     for value, one in zip(found, times, strict=True):
-        exact = lstdq(0.0, features=chosen).estimate(
-            repeated(logs, one), policy, gamma=gamma, on_termination=termination
-        )
-        assert value == pytest.approx(exact.value, rel=1e-8)
+        # In one unit of reward, as the mean of the repeated log is another one.
+        again = Query(repeated(logs, one), policy, gamma, on_termination=termination)
+        assert value == pytest.approx(solve_value(again.rows(chosen), 0.0), rel=1e-8)
 
 
 @pytest.mark.parametrize("chosen", [None, table_features(3)], ids=["labels", "features"])
@@ -91,8 +93,8 @@ def test_rows_are_repeated_in_a_bandit(chosen):
     times = np.random.default_rng(4).integers(1, 4, size=(3, logs.n_transitions))
     found = weighted(logs, POLICY, 0.0, "restart", times, chosen=chosen)
     for value, one in zip(found, times, strict=True):
-        exact = lstdq(0.0, features=chosen).estimate(repeated(logs, one), POLICY, gamma=0.0)
-        assert value == pytest.approx(exact.value, rel=1e-8)
+        again = Query(repeated(logs, one), POLICY, 0.0)
+        assert value == pytest.approx(solve_value(again.rows(chosen), 0.0), rel=1e-8)
 
 
 @pytest.mark.parametrize("chosen", [None, table_features(2)], ids=["labels", "features"])
