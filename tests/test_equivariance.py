@@ -10,10 +10,8 @@ addition that brings a value back, so that four units in the last place of the l
 the tolerance: of a value, a scale, a center and an origin.
 """
 
-import json
 from fractions import Fraction
 
-import jax
 import numpy as np
 import polars as pl
 import pytest
@@ -24,68 +22,25 @@ from bayesdice_ppl.baselines.dice.interior_point import GAP
 from bayesdice_ppl.baselines.interface import Query
 from bayesdice_ppl.baselines.registry import METHODS, every_name, settings_of
 from bayesdice_ppl.baselines.value.fitted_q import TOLERANCE
-from bayesdice_ppl.constraint.penalties import PENALTIES
-from bayesdice_ppl.constraint.surrogates import SURROGATES
 from bayesdice_ppl.errors import BayesDiceError
-from bayesdice_ppl.fitting.gauges import DRIFT
-from bayesdice_ppl.inference.engines import ENGINES
 from tests.marks import slow
+from tests.moved_rewards import (
+    ACTIONS,
+    EPS,
+    KEY,
+    MOVES,
+    STATES,
+    TARGETS,
+    TINY_AND_FAR,
+    frame_of,
+    moved,
+    renamed,
+    tabled,
+)
 
-EPS = np.finfo(float).eps
 FEW = {"refits": 4, "steps": 5, "width": 8, "draws": 200, "resamples": 500}
 """Settings that set the cost of a method, for those that have them."""
 NETWORKS = {"fqe_mlp", "bdqn"}
-KEY = jax.random.key(1)
-
-# (factor, constant): 1e-8 times as large and far from zero by 1e8 spreads; and others like it.
-TINY_AND_FAR = (2.0**-27, 1.0)
-MOVES = [(2.0**-27, 0.0), (2.0**27, 0.0), (1.0, -(2.0**27)), (2.0**27, 2.0**54)]
-STATES, ACTIONS = np.arange(4), np.arange(3)
-BEHAVIOR = np.array([[0.5, 0.5, 0.0], [0.3, 0.3, 0.4], [0.2, 0.6, 0.2], [0.4, 0.4, 0.2]])
-TARGETS = {
-    # Takes an action that the log does not have, in state 0.
-    "bold": np.array([[0.4, 0.4, 0.2], [0.1, 0.2, 0.7], [0.3, 0.3, 0.4], [0.6, 0.2, 0.2]]),
-    "calm": np.array([[0.7, 0.3, 0.0], [0.5, 0.4, 0.1], [0.1, 0.8, 0.1], [0.3, 0.3, 0.4]]),
-}
-
-
-def frame_of(n_episodes=30, n_steps=6, *, ends=True, two=False, vectors=False):
-    """A log as a table; rewards are multiples of 2^-10, below 2^3."""
-    rng = np.random.default_rng(0)
-    move = rng.dirichlet(np.ones(4), size=(4, 3))
-    rows = []
-    for episode in range(n_episodes):
-        state = rng.integers(4)
-        for step in range(n_steps):
-            action = rng.choice(3, p=BEHAVIOR[state])
-            following = rng.choice(4, p=move[state, action])
-            reward = np.round(1024 * np.tanh(0.3 * action + 0.2 * state + rng.normal())) / 1024
-            reward = float(reward > 0.3) if two else reward
-            ended = ends and rng.random() < 0.1
-            seen = BEHAVIOR[state, action]
-            rows.append((episode, step, state, action, reward, following, ended, seen))
-            state = following
-            if ended:
-                break
-    names = [
-        "episode_id",
-        "step",
-        "state",
-        "action",
-        "reward",
-        "next_state",
-        "terminated",
-        "propensity",
-    ]
-    frame = pl.DataFrame(rows, schema=names, orient="row")
-    if vectors:
-        place = rng.normal(size=(4, 2))
-        frame = frame.drop("state", "next_state").with_columns(
-            pl.Series(name, place[frame[state], k])
-            for k in range(2)
-            for name, state in ((f"obs_{k}", "state"), (f"next_obs_{k}", "next_state"))
-        )
-    return frame
 
 
 class Softmax:
@@ -110,10 +65,6 @@ def policies_of(base):
 
 def log_of(base, **shape):
     return frame_of(two=base == "beta", vectors=base == "mwl_kernel", **shape)
-
-
-def moved(frame, factor, constant):
-    return frame.with_columns(pl.col("reward") * factor + constant)
 
 
 def made(name, **settings):
@@ -311,40 +262,6 @@ def test_they_move_on_few_rows_too(name):
 # first appear elsewhere; rows of all episodes mixed; candidates in the other order.
 
 
-def renamed(frame):
-    """The same log under other names, its rows in another order; its states sort backwards."""
-    rng = np.random.default_rng(1)
-    labels = pl.Series([f"s{9 - s}" for s in STATES])
-    names = pl.Series(["zoom", "mute", "ask"])
-    episodes = pl.Series([f"e{k}" for k in rng.permutation(1 + frame["episode_id"].max())])
-    # Episodes in turn, as they would be logged at once; each keeps the order of its steps.
-    turn = pl.Series("turn", rng.random(len(frame)))
-    mixed = frame.with_columns(turn).with_columns(pl.col("turn").sort().over("episode_id"))
-    shuffled = mixed.sort("turn").drop("turn")
-    return shuffled.with_columns(
-        episode_id=episodes[shuffled["episode_id"]],
-        state=labels[shuffled["state"]],
-        next_state=labels[shuffled["next_state"]],
-        action=names[shuffled["action"]],
-    ), tabled(labels, names, reversed(TARGETS))
-
-
-def tabled(labels, names, order):
-    """Candidates as a table of their probabilities."""
-    return bd.Policies.from_dataframe(
-        pl.DataFrame(
-            [
-                (each, labels[int(s)], names[int(a)], float(TARGETS[each][s, a]))
-                for each in order
-                for s in STATES
-                for a in ACTIONS
-            ],
-            schema=["policy", "state", "action", "prob"],
-            orient="row",
-        )
-    )
-
-
 HALVED = [each for each in METHODS if "cross_fit" in settings_of(each)]
 LABELED = [each for each in METHODS if each != "mwl_kernel"]
 
@@ -423,189 +340,6 @@ def test_two_files_are_one_log(name, tmp_path):
     for gamma in (0.9, 0.0):
         before, after = ask(name, frame, gamma), ask(name, both, gamma)
         check_moved(before, after, 1.0, 0.0, 0.0)
-
-
-# The library's own method: every engine, penalty, surrogate and model.
-
-PLACED = {"value", "reward", "guide_mean", "prior_mean", "logged_value"}
-SIZED = {
-    "guide_sd",
-    "prior_sd",
-    "action_standard_error",
-    "logged_value_standard_error",
-    "reward_sd",
-    "unseen_shift",
-    "unseen_spread",
-}
-SQUARED = {"unseen_covariance"}
-"""What a belief holds in units of reward: places, sizes, squares. All else has no such unit."""
-
-QUICK = {
-    "exact": {"inference": "exact"},
-    "episodes": {"cluster": "episode"},
-    "logged": {"include_logged": True},
-    "squared": {"constraint": bd.Constraint(penalty="squared")},
-}
-SHORT = {
-    "svi": bd.inference.Svi(windows=2, steps=50),
-    "nuts": bd.inference.Nuts(chains=2, warmup=30),
-}
-NUMBER = {"power": "power(1.5)", "huber": "huber(0.1)"}
-FORMS = {
-    **{f"engine {each}": {"inference": SHORT.get(each, each)} for each in ENGINES},
-    **{
-        f"penalty {each}": {"constraint": bd.Constraint(penalty=NUMBER.get(each, each))}
-        for each in PENALTIES
-    },
-    **{
-        f"surrogate {each}": {
-            "constraint": bd.Constraint(surrogate=each),
-            "inference": SHORT["svi"],
-        }
-        for each in SURROGATES
-    },
-    **{
-        f"link {each}": {"model": bd.models.linear(each), "inference": SHORT["svi"]}
-        for each in ("softplus", "exp")
-    },
-    "model neural": {"model": bd.models.neural(), "features": bd.features.one_hot()},
-}
-
-
-def fitted(frame, gamma=0.9, **options):
-    given = {"draws": 60, "policies": tabled(STATES, ACTIONS, TARGETS), **options}
-    logs = bd.Logs.from_dataframe(frame)
-    return bd.fit(logs, given.pop("policies"), gamma=gamma, rng_key=KEY, **given)
-
-
-def leaves(belief):
-    """Every number of a belief by name."""
-    arrays = {
-        name: np.asarray(array)
-        for group in belief.children.values()
-        for name, array in group.data_vars.items()
-    }
-    attrs = {name: each for name, each in belief.attrs.items() if isinstance(each, float)}
-    return arrays | attrs
-
-
-def check_belief(before, after, factor, constant):
-    gamma = json.loads(before.attrs["settings"])["gamma"]
-    one, two = leaves(before), leaves(after)
-    assert two.keys() == one.keys()
-    largest = np.abs(one["value"]).max() + np.abs(one["reward"]).max()
-    place = 4 * EPS * (factor * largest + abs(constant))
-    for name, array in one.items():
-        if name in PLACED:
-            np.testing.assert_allclose(two[name], factor * array + constant, rtol=0, atol=place)
-        elif name in SIZED:
-            np.testing.assert_allclose(two[name], factor * array, rtol=4 * EPS)
-        elif name in SQUARED:
-            np.testing.assert_allclose(two[name], factor**2 * array, rtol=4 * EPS)
-        elif name == "unseen_base":
-            # Steps at pairs that were never logged, and all that follow them.
-            steps = one["unseen_mass"].sum(axis=1) / (1.0 - gamma)
-            moved_base = factor * array + constant * steps
-            np.testing.assert_allclose(two[name], moved_base, rtol=0, atol=place / (1.0 - gamma))
-        else:
-            np.testing.assert_array_equal(two[name], array)
-    told, tells = (each.attrs["support_warnings"] for each in (before, after))
-    assert tells == told
-
-
-@pytest.mark.parametrize("move", [TINY_AND_FAR, *map(slow, MOVES)], ids=str)
-@pytest.mark.parametrize("gamma", [0.9, 0.0, slow(1.0)])
-@pytest.mark.parametrize("form", QUICK)
-def test_beliefs_move_with_the_rewards(form, gamma, move):
-    frame = frame_of()
-    before = fitted(frame, gamma, **QUICK[form])
-    check_belief(before, fitted(moved(frame, *move), gamma, **QUICK[form]), *move)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("form", FORMS)
-def test_so_do_those_of_every_engine_penalty_surrogate_and_model(form):
-    frame = frame_of()
-    before = fitted(frame, **FORMS[form])
-    for move in (TINY_AND_FAR, MOVES[1]):
-        check_belief(before, fitted(moved(frame, *move), **FORMS[form]), *move)
-
-
-def test_beliefs_scale_where_an_end_is_worth_zero():
-    frame, options = frame_of(), {"on_termination": "absorb"}
-    factor = 2.0**27
-    check_belief(
-        fitted(frame, **options), fitted(moved(frame, factor, 0.0), **options), factor, 0.0
-    )
-
-
-@pytest.mark.parametrize("gamma", [0.9, 0.0])
-def test_the_papers_form_counts_a_constant_as_often_as_its_ratios_say(gamma):
-    # Its value is the mean of ratio times reward, draw by draw, and the mean of a ratio is not one.
-    # Its draws do not look at the rewards, so the amount is what it makes of rewards of one.
-    frame, constant = frame_of(), 2.0**20
-    one, plain, far = (
-        fitted(each, gamma, preset="paper")["posterior/value"].to_numpy()
-        for each in (moved(frame, 0.0, 1.0), frame, moved(frame, 1.0, constant))
-    )
-    assert one.std(axis=(0, 1)).min() > 0.01
-    # Rounding of the closed form, relative to what a constant adds.
-    np.testing.assert_allclose(far, plain + constant * one, rtol=1e-9, atol=1e-9 * constant)
-
-
-@pytest.mark.parametrize("reward", EQUAL)
-def test_a_belief_about_equal_rewards_is_at_them(reward):
-    belief = fitted(frame_of().with_columns(reward=pl.lit(reward)))
-    # What makes Sigma invertible leaves a width of 1e-6.5 rewards at most.
-    np.testing.assert_allclose(belief["posterior/value"], reward, rtol=1e-5)
-    assert all("every logged reward is" in each["reason"] for each in _constant(belief))
-    assert len(_constant(belief)) == 2
-
-
-def _constant(belief):
-    told = belief.attrs["support_warnings"]
-    told = json.loads(told) if isinstance(told, str) else told
-    return [each for each in told if "every logged" in each["reason"]]
-
-
-def test_beliefs_keep_to_their_names():
-    frame = frame_of()
-    other, policies = renamed(frame)
-    for gamma in (0.9, 0.0, 1.0):
-        before, after = fitted(frame, gamma), fitted(other, gamma, policies=policies)
-        for name in ("guide_mean", "guide_sd", "prior_mean", "moved_mass", "lost_mass"):
-            one, two = (each[f"constant_data/{name}"] for each in (before, after))
-            for policy in TARGETS:
-                np.testing.assert_allclose(
-                    two.sel(policy=policy), one.sel(policy=policy), atol=1e-9
-                )
-        orders = [bd.select(each, bd.scores.regret(k=1)).order for each in (before, after)]
-        assert orders[0] == orders[1]
-
-
-@pytest.mark.slow
-def test_svi_keeps_to_its_names_as_far_as_it_says_it_has_converged():
-    frame = frame_of()
-    other, policies = renamed(frame)
-    before, after = (
-        fitted(each, inference="svi", policies=candidates)
-        for each, candidates in ((frame, tabled(STATES, ACTIONS, TARGETS)), (other, policies))
-    )
-    for policy in TARGETS:
-        mean, sd = (
-            np.array(
-                [each[f"constant_data/{n}"].sel(policy=policy).item() for each in (before, after)]
-            )
-            for n in ("guide_mean", "guide_sd")
-        )
-        assert abs(np.diff(mean)[0]) < DRIFT.warns * sd[0]
-        assert abs(np.diff(np.log(sd))[0]) < DRIFT.warns
-
-
-def test_a_belief_of_two_files_is_that_of_one_log():
-    frame = frame_of()
-    both = pl.concat([frame[:40], frame[40:]])
-    check_belief(fitted(frame), fitted(both), 1.0, 0.0)
 
 
 def test_a_query_brings_rewards_back():

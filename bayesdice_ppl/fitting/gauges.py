@@ -72,11 +72,14 @@ LOST = Gauge("lost mass", "share of steps after a state without a logged action"
 PREDICTED = Gauge(
     "predicted mass", "the same, where other states predict what it is worth", 0.02, 0.1
 )
-EFFECTIVE = Gauge("effective transitions", "(sum zeta)^2 / sum zeta^2", 50.0, 10.0, falls=True)
+EFFECTIVE = Gauge("effective transitions", "(sum zeta)^2 / sum zeta^2", 20.0, 5.0, falls=True)
 EPISODES = Gauge(
     "effective episodes", "the same of importance sampling's episodes", 50.0, 10.0, falls=True
 )
 EPISODE = Gauge("influential episode", "largest episode's share of the evidence", 0.5)
+STARTS = Gauge(
+    "one start", "what another first state would move the value by, in its sds", 0.25, 1.0
+)
 NEGATIVE = Gauge("negative mass", "negative share of the mass of the first ratio", 0.05, 0.2)
 CONSTANT = Gauge("constant rewards", "range of the rewards used", 0.0, 0.0, falls=True)
 LEFT_OUT = Gauge("left out", "share of transitions without a known successor", 0.2, 0.5)

@@ -128,7 +128,8 @@ def _by_episode(logs: Logs, rows: UsableRows) -> list[Grouping]:
 def _by_time(logs: Logs, rows: UsableRows) -> list[Grouping]:
     """Stretches of rows that follow each other, if there are few episodes or none.
 
-    The first states of episodes of one row are left alone: a log may be sorted by state.
+    In a log of single rows first states may stick in time as well; where each state has its rows
+    in one place, the log was sorted by state, and they are left alone.
     """
     n, m = int(rows.mask.sum()), logs.n_episodes
     alone = m == logs.n_transitions
@@ -136,6 +137,8 @@ def _by_time(logs: Logs, rows: UsableRows) -> list[Grouping]:
         return []
     episode = np.zeros(n, dtype=np.int64) if alone else logs.episode[rows.mask]
     starts = np.searchsorted(episode, np.arange(1 if alone else m))
+    state = logs.initial_state
+    by_state = int(np.count_nonzero(np.diff(state))) + 1 == len(np.unique(state))
     length = SHORTEST
     found: list[Grouping] = []
     while n // length >= FEWEST_STRETCHES:
@@ -143,7 +146,10 @@ def _by_time(logs: Logs, rows: UsableRows) -> list[Grouping]:
         # Rows are in the order of episodes: a new group where either changes.
         changes = (np.diff(stretch) != 0) | (np.diff(episode) != 0)
         code = np.r_[0, np.cumsum(changes)]
-        first = code.max() + 1 + np.arange(m) if alone else code[np.minimum(starts, n - 1)]
+        first = code[np.minimum(starts, n - 1)]
+        if alone:
+            apart = by_state or n != m
+            first = code.max() + 1 + np.arange(m) if apart else code
         found.append(Grouping(f"stretch of {length} rows", code, first, by_order=True))
         length *= 2
     return found

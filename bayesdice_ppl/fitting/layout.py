@@ -36,6 +36,7 @@ from bayesdice_ppl.fitting.warnings import (
     much_left_out,
     no_mode,
     odd_spread,
+    one_start,
     outside_states,
     poor_clone,
     sampling_diagnostics,
@@ -120,8 +121,10 @@ def lay_out(
             support,
             extrapolates=_extrapolates(inputs),
             latent=unseen is not None,
+            n_episodes=_episodes_of_steps(logs),
             predicted=None if unseen is None else predicted_states(inputs),
         ),
+        *one_start(inputs, problem, solution.value_sd),
         *rests_on_unseen(names, unseen, corrected=_corrected(problem)),
         *constant_reward(inputs),
         *much_left_out(inputs),
@@ -224,6 +227,11 @@ def lay_out(
         logged_policy=LOGGED if settings.include_logged else None,
         regularization=table or None,
     )
+
+
+def _episodes_of_steps(logs: Logs) -> int:
+    """Number of episodes, or 1 where each row is an episode of its own."""
+    return logs.n_episodes if logs.n_episodes < logs.n_transitions else 1
 
 
 def _corrected(problem: Problem) -> bool:

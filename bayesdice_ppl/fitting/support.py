@@ -116,6 +116,7 @@ def support_warnings(
     *,
     extrapolates: bool = False,
     latent: bool = False,
+    n_episodes: int | None = None,
     predicted: Bool[np.ndarray, " N"] | None = None,
 ) -> tuple[SupportWarning, ...]:
     """Warn of every figure that is past its threshold.
@@ -132,6 +133,9 @@ def support_warnings(
     latent
         Whether unlogged pairs are latents of the values, which then say themselves how uncertain
         they are.
+    n_episodes
+        Episodes of several steps in the log, or None where it is not known. Of one alone every
+        candidate has all its evidence.
     predicted
         For which candidates latents stand for states without a logged action too, shape (N,).
 
@@ -166,7 +170,8 @@ def support_warnings(
         )
         found += gauges.EFFECTIVE.judge(name, ess, reason)
         reason = f"rests on one episode for {episode:.0%} of its evidence. Log more episodes."
-        found += gauges.EPISODE.judge(name, episode, reason)
+        if n_episodes is None or n_episodes > 1:
+            found += gauges.EPISODE.judge(name, episode, reason)
         reason = (
             f"its estimated ratio is negative on {negative:.0%} of the mass; a true ratio "
             "never is. It acts outside of what was logged, or the features cannot express how "

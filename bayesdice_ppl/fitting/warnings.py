@@ -16,7 +16,7 @@ from bayesdice_ppl.fitting.gauges import Gauge
 from bayesdice_ppl.fitting.inputs import Inputs
 from bayesdice_ppl.fitting.settings import FitSettings
 from bayesdice_ppl.fitting.simulated_states import Outside
-from bayesdice_ppl.inference import Solution, Unit
+from bayesdice_ppl.inference import Problem, Solution, Unit
 from bayesdice_ppl.statistics import Statistic
 
 MEAN_ROUNDING = 1e-6
@@ -133,6 +133,35 @@ def shared_errors(names: tuple[str, ...], unit: Unit | None) -> list[SupportWarn
             f"cluster={test.name!r}."
         )
         found += _of_all(gauges.SHARED, names, test.wider, reason)
+    return found
+
+
+def one_start(inputs: Inputs, problem: Problem, sd: np.ndarray) -> list[SupportWarning]:
+    """Warn where a log has one first state, which says nothing of how others would start.
+
+    The number is c0 times the sd of the candidate's value over the logged states, in sds of its
+    belief: what a first state like any other would move it by.
+    """
+    settings = inputs.settings
+    if settings.gamma in (0.0, 1.0) or inputs.logs.n_episodes > 1 or not settings.tabular:
+        return []
+    reason = (
+        "rests on one first state, as the log has one episode. Another would move its value by "
+        "{:.1f} sds of its belief. Log more episodes."
+    )
+    found = []
+    pilots, target = problem.pilots, inputs.candidates.target
+    assert target is not None
+    pairs, n_states = inputs.pairs, inputs.dead_state.shape[1]
+    visits = np.bincount(pairs.state[pairs.of_row], minlength=n_states)
+    for j, name in enumerate(inputs.names):
+        action_value = np.asarray(pilots.slope)[j, : len(pairs.state)] * target[j]
+        value = np.bincount(pairs.state, action_value, minlength=n_states)
+        known = np.bincount(pairs.state, target[j], minlength=n_states) > 0.0
+        weight = np.where(known, visits, 0) / max(visits[known].sum(), 1)
+        spread = np.sqrt(weight @ (value - weight @ value) ** 2)
+        number = float(np.asarray(pilots.start_weight)[j] * spread / max(sd[j], 1e-300))
+        found += gauges.STARTS.judge(name, number, reason.format(number))
     return found
 
 

@@ -21,7 +21,7 @@ _UNITS = (
     "id|uid|uuid|user|customer|client|patient|subject|person|visitor|household|account|session|"
     "site|clinic|hospital|ward|center|centre|shop|store|school|teacher|cookie|cust|"
     "robot|sensor|driver|rider|doctor|physician|nurse|therapist|student|player|worker|operator|"
-    "seller|merchant|advertiser|publisher|family|village"
+    "seller|merchant|advertiser|publisher|family|village|day|date|week"
 )
 """What is sampled from many, whatever their number in the log."""
 _FEWEST = 3
@@ -101,6 +101,8 @@ def looked_at(series: pl.Series, name: str) -> bool:
         return False
     held = series.dt.date() if kind == pl.Datetime else series
     n_groups, n_rows = held.drop_nulls().n_unique(), len(held)
+    if kind.is_temporal():
+        return n_groups > 1
     words = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name)
     if _NAMES.search(words) is not None:
         return n_groups > 1

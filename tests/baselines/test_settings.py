@@ -51,6 +51,8 @@ WITH = {
     "reward_range": {"max_weight": 1e6},
     "reward_prior": {"reward": "beta"},
     "normalization_slack": {"normalization": True},
+    # Without it no ratio is negative here.
+    "zeta_positive": {"primal_regularizer": 1.0},
 }
 """What has to be given with a setting, on either side of the comparison."""
 QUICK = {

@@ -172,7 +172,7 @@ def test_good_support_is_not_worth_a_word():
         ({"moved_mass": 0.2}, "20.0%", True),
         ({"lost_mass": 0.0005}, "0.05%", False),
         ({"lost_mass": 0.01}, "1.00%", True),
-        ({"effective_sample_size": 30.0}, "30.0 effective", False),
+        ({"effective_sample_size": 15.0}, "15.0 effective", False),
         ({"effective_sample_size": 5.0}, "5.0 effective", True),
         ({"influential_episode_share": 0.8}, "80%", False),
         ({"negative_mass": 0.1}, "10% of the mass", False),

@@ -78,3 +78,34 @@ def test_a_column_of_few_groups_is_told_of_and_changes_no_width():
 def test_a_robot_is_a_unit_by_its_name():
     belief = devices("robot", 12, 1.0)
     assert json.loads(belief.attrs["unit"])["names"] == ["robot"]
+
+
+def test_one_first_state_is_told_where_others_would_move_the_value():
+    rng = np.random.default_rng(0)
+    state = rng.integers(3, size=500)
+    action = rng.integers(2, size=500)
+    frame = pl.DataFrame(
+        {
+            "episode_id": 0,
+            "step": np.arange(500),
+            "state": state,
+            "action": action,
+            "reward": 3.0 * state + action + rng.normal(size=500),
+        }
+    )
+    table = {"one": bd.TabularPolicy([[0.2, 0.8]] * 3)}
+    logs = bd.Logs.from_dataframe(frame)
+    said = {
+        gamma: [
+            w["name"]
+            for w in json.loads(
+                bd.fit(logs, table, gamma=gamma, rng_key=jax.random.key(0), draws=50).attrs[
+                    "support_warnings"
+                ]
+            )
+        ]
+        for gamma in (0.5, 1.0)
+    }
+    assert "one start" in said[0.5]
+    assert "one start" not in said[1.0]
+    assert "influential episode" not in said[0.5] + said[1.0]

@@ -1,5 +1,6 @@
 """The unit of independence: against matrices and textbook formulas, with groups and without."""
 
+import datetime
 import json
 
 import jax
@@ -237,6 +238,32 @@ def test_groups_that_cross_episodes_of_vectors(cluster):
     assert earned > 0.1
 
 
+@pytest.mark.parametrize("order", ["in time", "by state"])
+def test_contexts_that_stick_in_time_are_found_and_a_sorted_log_is_not(order):
+    rng = np.random.default_rng(0)
+    n_states, n = 5, 2_000
+    state = np.repeat(rng.integers(n_states, size=n // 40), 40)
+    if order == "by state":
+        state = np.sort(rng.integers(n_states, size=n))
+    reward = 2.0 * state + rng.normal(size=n)
+    frame = pl.DataFrame({"state": state, "action": rng.integers(2, size=n), "reward": reward})
+    belief = bd.fit(
+        bd.Logs.from_dataframe(frame),
+        {"even": bd.TabularPolicy([[0.5, 0.5]] * n_states)},
+        gamma=0.0,
+        rng_key=jax.random.key(0),
+        draws=50,
+    )
+    found = json.loads(belief.attrs["unit"])["names"]
+    sd = belief["constant_data/guide_sd"].values[0]
+    if order == "by state":
+        assert not found
+        return
+    assert "stretch" in found[0]
+    # 50 contexts of variance 8 are drawn, and not 2,000.
+    assert sd == pytest.approx(np.sqrt(8.0 / 50), rel=0.3)
+
+
 def test_columns_that_are_looked_at():
     n = 60
     frame = pl.DataFrame(
@@ -247,6 +274,7 @@ def test_columns_that_are_looked_at():
             "userId": np.arange(n) // 6,
             "site": ["a", "b", "c"] * 20,
             "weekday": np.arange(n) % 7,
+            "date": [datetime.date(2024, 1, 1 + i % 14) for i in range(n)],
             "device": np.arange(n) % 2,
             "is_member": [True, False] * 30,
             "color": np.arange(n) % 5,
@@ -256,7 +284,7 @@ def test_columns_that_are_looked_at():
         }
     )
     logs = bd.Logs.from_dataframe(frame)
-    assert logs.looked_at == ("userId", "site", "batch", "patient", "store_id")
+    assert logs.looked_at == ("userId", "site", "date", "batch", "patient", "store_id")
     assert logs.of_few_groups == ("weekday", "color")
     codes = logs.group_codes("patient")
     # A row without a value is a group of its own.
