@@ -49,7 +49,7 @@ from bayesdice_ppl.fitting.warnings import (
     unmixed,
     wrong_weights,
 )
-from bayesdice_ppl.inference import Draws, Problem, Solution, Unseen
+from bayesdice_ppl.inference import Draws, Problem, Solution, Tails, Unseen
 from bayesdice_ppl.inference.achieved import closed_form_bounds
 from bayesdice_ppl.logs import Logs
 from bayesdice_ppl.models import Ratio
@@ -179,7 +179,7 @@ def lay_out(
         guide_mean=mean,
         guide_sd=sd,
         degrees_of_freedom=df,
-        skewness=None if tails is None else tails.skewness,
+        skewness=_skewness(tails, unseen),
         effective_errors=None if tails is None else tails.effective,
         tail_index=index,
         svi_drift=solution.drift.max(axis=1),
@@ -232,6 +232,13 @@ def lay_out(
 def _episodes_of_steps(logs: Logs) -> int:
     """Number of episodes, or 1 where each row is an episode of its own."""
     return logs.n_episodes if logs.n_episodes < logs.n_transitions else 1
+
+
+def _skewness(tails: Tails | None, unseen: Unseen | None) -> np.ndarray | None:
+    """That of the values as they are drawn; see `bayesdice_ppl.inference.draw`."""
+    if tails is None or unseen is None:
+        return None if tails is None else tails.skewness
+    return np.asarray(unseen.diluted(tails.skewness))
 
 
 def _corrected(problem: Problem) -> bool:

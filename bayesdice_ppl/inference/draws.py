@@ -119,8 +119,7 @@ def draw(
         value, loss, weight = (np.asarray(array) for array in found[:3])
         own = None if found[3] is None else np.asarray(found[3])
         if unseen is not None:
-            # What the latents add is symmetric, so that it dilutes the third moment.
-            lean = None if lean is None else lean * (1.0 - unseen.share) ** 1.5
+            lean = None if lean is None else unseen.diluted(lean)
             found_there = standard_quantile(score, unseen.degrees_of_freedom, lean)
             value = mean[:, -1] + unseen.shift + unseen.sd(scale) * found_there
         n_statistics = drawing.n_statistics

@@ -86,6 +86,10 @@ class Unseen(NamedTuple):
             *(field[:n, :n] if i in _SQUARE else field[:n] for i, field in enumerate(self))
         )
 
+    def diluted(self, skewness: Float[np.ndarray, " N"]) -> Float[np.ndarray, " N"]:
+        """Skewness of the values from that without the latents, whose own part is symmetric."""
+        return skewness * (1.0 - np.clip(self.share, 0.0, 1.0)) ** 1.5
+
     def sd(self, sd: Float[np.ndarray, " N"]) -> Float[np.ndarray, " N"]:
         """Scales of the values, from those without the latents, shape (N,)."""
         before, after = np.diagonal(self.plain), np.maximum(np.diagonal(self.covariance), 0.0)

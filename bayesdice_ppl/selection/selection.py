@@ -104,9 +104,12 @@ class Selection:
             return f"Keep {head}, as no other policy is surely enough an improvement: {numbers}."
         if self.recommended:
             return f"{'Try' if self.launch else 'Ranked'} {head}: {numbers}."
+        otherwise = "the belief by itself would put"
+        if self.unseen == "bounds":
+            otherwise = "within the bounds one would put"
         return (
             f"No recommendation, as the logs support some candidates too thinly "
-            f"({'; '.join(self.reasons)}); the belief by itself would put {head} first, {numbers}."
+            f"({'; '.join(self.reasons)}); {otherwise} {head} first, {numbers}."
         )
 
     def to_dict(self) -> dict[str, Any]:
