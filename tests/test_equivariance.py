@@ -19,7 +19,6 @@ import pytest
 import bayesdice_ppl as bd
 from bayesdice_ppl.baselines.dice.coin_dice import STANDSTILL
 from bayesdice_ppl.baselines.dice.interior_point import GAP
-from bayesdice_ppl.baselines.interface import Query
 from bayesdice_ppl.baselines.registry import METHODS, every_name, settings_of
 from bayesdice_ppl.baselines.value.fitted_q import TOLERANCE
 from bayesdice_ppl.errors import BayesDiceError
@@ -340,14 +339,3 @@ def test_two_files_are_one_log(name, tmp_path):
     for gamma in (0.9, 0.0):
         before, after = ask(name, frame, gamma), ask(name, both, gamma)
         check_moved(before, after, 1.0, 0.0, 0.0)
-
-
-def test_a_query_brings_rewards_back():
-    logs = bd.Logs.from_dataframe(moved(frame_of(), 3.0, 7.0))
-    query = Query(logs, bd.TabularPolicy(TARGETS["calm"]), 0.9)
-    reward = query.standard.logs.reward
-    assert reward.mean() == pytest.approx(0.0, abs=1e-14)
-    assert reward.std() == pytest.approx(1.0, rel=1e-14)
-    np.testing.assert_allclose(query.units.back(reward), logs.reward, rtol=1e-14)
-    absorbed = Query(logs, bd.TabularPolicy(TARGETS["calm"]), 0.9, on_termination="absorb")
-    assert absorbed.units[:2] == (0.0, 0.0)

@@ -72,7 +72,7 @@ FORMS = {
         f"link {each}": {"model": bd.models.linear(each), "inference": SHORT["svi"]}
         for each in ("softplus", "exp")
     },
-    "model neural": {"model": bd.models.neural(), "features": bd.features.one_hot()},
+    "model neural": {"model": bd.models.neural(3, 1), "inference": "laplace"},
 }
 
 
