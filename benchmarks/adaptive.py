@@ -40,7 +40,7 @@ NOTES = (
     "together and of few visits.",
     "Means of arms are drawn anew for each log, normal with the sd that is named, or fixed: one "
     "arm at 1 or -1 and all others at 0. Rewards have an sd of 1, or are 0 or 1.",
-    "World number w is drawn by `default_rng([w, number of logs])`.",
+    "A world of seed w is drawn by `default_rng([w, number of logs])`.",
 )
 
 
@@ -155,8 +155,8 @@ class World(NamedTuple):
 
     Attributes
     ----------
-    name
-        What it is.
+    seed, name
+        What it is drawn from, and what it is.
     shape
         States and actions.
     n
@@ -169,6 +169,7 @@ class World(NamedTuple):
         Whether rewards are 0 or 1.
     """
 
+    seed: int
     name: str
     shape: tuple[int, int]
     n: int
@@ -211,29 +212,26 @@ def _uniform(shape: tuple[int, int, int], n: int) -> Algorithm:
 
 ARMS, STATES = (1, 8), (4, 3)
 WORLDS = (
-    World("Thompson, means 0", ARMS, 1_000, _thompson, _normal(0.0)),
-    World("Thompson, means 0.3", ARMS, 300, _thompson, _normal(0.3)),
-    World("Thompson, means 0.3", ARMS, 1_000, _thompson, _normal(0.3)),
-    World("Thompson, means 0.3", ARMS, 5_000, _thompson, _normal(0.3)),
-    World("Thompson, means 1", ARMS, 1_000, _thompson, _normal(1.0)),
-    World("Thompson, one at 1", ARMS, 1_000, _thompson, _one(1.0)),
-    World("Thompson, one at -1", ARMS, 1_000, _thompson, _one(-1.0)),
-    World("Thompson, rates 0.3 to 0.7", ARMS, 1_000, _binary, _rates, True),
-    World("greedy, means 0", ARMS, 1_000, _greedy, _normal(0.0)),
-    World("greedy, means 0.3", ARMS, 300, _greedy, _normal(0.3)),
-    World("greedy, means 0.3", ARMS, 1_000, _greedy, _normal(0.3)),
-    World("greedy, means 0.3", ARMS, 5_000, _greedy, _normal(0.3)),
-    World("greedy, one at -1", ARMS, 1_000, _greedy, _one(-1.0)),
-    World("UCB1, means 0.3", ARMS, 1_000, _ucb, _normal(0.3)),
-    World("UCB1, means 1", ARMS, 1_000, _ucb, _normal(1.0)),
-    World("states, Thompson, means 0.3", STATES, 1_000, _thompson, _normal(0.3)),
-    World("states, greedy, means 0.3", STATES, 1_000, _greedy, _normal(0.3)),
-    World("states, greedy, means 0.3", STATES, 5_000, _greedy, _normal(0.3)),
-    World("fixed: uniform, means 0.3", ARMS, 300, _uniform, _normal(0.3)),
-    World("fixed: uniform, means 0.3", ARMS, 1_000, _uniform, _normal(0.3)),
-    World("fixed: uniform, means 0.3", ARMS, 5_000, _uniform, _normal(0.3)),
-    World("fixed: states, uniform, means 0.3", STATES, 1_000, _uniform, _normal(0.3)),
-    World("fixed: schedule, means 0.3", ARMS, 1_000, Schedule, _normal(0.3)),
+    World(0, "Thompson, means 0", ARMS, 1_000, _thompson, _normal(0.0)),
+    World(1, "Thompson, means 0.3", ARMS, 300, _thompson, _normal(0.3)),
+    World(2, "Thompson, means 0.3", ARMS, 1_000, _thompson, _normal(0.3)),
+    World(3, "Thompson, means 0.3", ARMS, 5_000, _thompson, _normal(0.3)),
+    World(4, "Thompson, means 1", ARMS, 1_000, _thompson, _normal(1.0)),
+    World(5, "Thompson, one at 1", ARMS, 1_000, _thompson, _one(1.0)),
+    World(6, "Thompson, one at -1", ARMS, 1_000, _thompson, _one(-1.0)),
+    World(7, "Thompson, rates 0.3 to 0.7", ARMS, 1_000, _binary, _rates, True),
+    World(8, "greedy, means 0", ARMS, 1_000, _greedy, _normal(0.0)),
+    World(9, "greedy, means 0.3", ARMS, 300, _greedy, _normal(0.3)),
+    World(10, "greedy, means 0.3", ARMS, 1_000, _greedy, _normal(0.3)),
+    World(12, "greedy, one at -1", ARMS, 1_000, _greedy, _one(-1.0)),
+    World(13, "UCB1, means 0.3", ARMS, 1_000, _ucb, _normal(0.3)),
+    World(14, "UCB1, means 1", ARMS, 1_000, _ucb, _normal(1.0)),
+    World(15, "states, Thompson, means 0.3", STATES, 1_000, _thompson, _normal(0.3)),
+    World(16, "states, greedy, means 0.3", STATES, 1_000, _greedy, _normal(0.3)),
+    World(18, "fixed: uniform, means 0.3", ARMS, 300, _uniform, _normal(0.3)),
+    World(19, "fixed: uniform, means 0.3", ARMS, 1_000, _uniform, _normal(0.3)),
+    World(21, "fixed: states, uniform, means 0.3", STATES, 1_000, _uniform, _normal(0.3)),
+    World(22, "fixed: schedule, means 0.3", ARMS, 1_000, Schedule, _normal(0.3)),
 )
 
 
@@ -279,9 +277,9 @@ def plain_interval(frame: pl.DataFrame, tables: np.ndarray) -> tuple[np.ndarray,
     return flat @ mean, np.sqrt(flat**2 @ (pool / seen))
 
 
-def measure(number: int, world: World, trials: int) -> list[dict[str, object]]:
+def measure(world: World, trials: int) -> list[dict[str, object]]:
     """Fit many logs of one world, with propensities and without, and compare with the truth."""
-    written = write_logs(world, trials, np.random.default_rng([number, trials]))
+    written = write_logs(world, trials, np.random.default_rng([world.seed, trials]))
     n_states, n_actions = world.shape
     fixed = np.random.default_rng(0)
     tables = fixed.dirichlet(np.ones(n_actions), size=(CANDIDATES, n_states))
@@ -344,8 +342,8 @@ def _row(
 def main(trials: int = TRIALS, folder: Path = RESULTS) -> None:
     """Measure every world and write the table."""
     rows = []
-    for number, world in enumerate(WORLDS):
-        for row in measure(number, world, trials):
+    for world in WORLDS:
+        for row in measure(world, trials):
             rows.append(row)
             print(row, flush=True)
     print(write_table("adaptive", rows, command=COMMAND, notes=NOTES, folder=folder))

@@ -20,8 +20,8 @@ FEWEST_VISITS = 5.0
 Thompson sampling leaves bad arms a thousandth, where weighted scores are far from normal."""
 FAR = 1.5
 """How far a pooled value may be from that of the plain means, in its sds."""
-MOST_PAIRS = 2_000
-"""Pairs of which means are pooled."""
+MOST_PAIRS, MOST_SCORES = 2_000, 50_000_000
+"""Most pairs that are pooled, and rows times candidates that are weighted: memory."""
 _FOLLOWED = (
     "rests on a log whose policy seems to have followed its own rewards, as a bandit algorithm "
     "does. Actions that disappointed early were tried less, so their means are too low. "
@@ -74,7 +74,7 @@ def _counted(inputs: Inputs) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def _weighted(inputs: Inputs) -> Correction | None:
     """Adaptively weighted values, where propensities are sound and leave all actions a chance."""
     logs, mask = inputs.logs, inputs.rows.mask
-    if logs.propensity is None:
+    if logs.propensity is None or len(inputs.reward) * len(inputs.names) > MOST_SCORES:
         return None
     chance, pair, reward = logs.propensity[mask], inputs.pairs.of_row, inputs.reward
     chances = follow_chances(logs.state[mask], logs.action[mask], reward, chance)

@@ -54,7 +54,7 @@ def test_plain_intervals_are_those_of_means():
 
 
 def test_a_row_of_the_table_has_shares():
-    for row in measure(0, SMALL["greedy, means 0"]._replace(n=150), 6):
+    for row in measure(SMALL["greedy, means 0"]._replace(n=150), 6):
         shares = [row[name] for name in ("found", "weighted", "warned", "abstained", "cov_90")]
         assert all(0.0 <= share <= 1.0 for share in shares)
         assert row["logs"] == 6
