@@ -216,6 +216,10 @@ def cvar_bound(loss: QuadraticLoss, epsilon: float, *, level: float | None = Non
         if slope(rest) > 0.0:
             rest = brentq(slope, rest, 1.0, xtol=_LEAST_REST, rtol=1e-4)
     value = expected_excess(loss, (1.0 - rest) * epsilon) / epsilon / rest
+    plain = mean(loss) / epsilon
+    if level is None and plain < value:
+        # Where the best level is nearly 0, the search for it costs more than it gains.
+        return LevelBound(min(plain, 1.0), 0.0)
     return LevelBound(min(value, 1.0), 1.0 - rest)
 
 

@@ -6,7 +6,7 @@ from itertools import pairwise
 import jax
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy.integrate import quad
 from scipy.optimize import minimize_scalar
@@ -183,6 +183,7 @@ laws = st.integers(1, 8).flatmap(
 
 @settings(max_examples=200, deadline=None)
 @given(laws, st.floats(-1.5, 1.5))
+@example(QuadraticLoss(np.ones(1), np.zeros(1), 0.0), 0.001953125)
 def test_the_bounds_are_in_order(loss, log_ratio):
     epsilon = mean(loss) * 10.0**log_ratio
     probability = exceedance(loss, epsilon)
