@@ -23,7 +23,8 @@ from bayesdice_ppl.constraint.chi_square import (
     mean,
 )
 from bayesdice_ppl.constraint.penalties import Huber, Mahalanobis, Squared
-from bayesdice_ppl.fitting import fit_flat
+from bayesdice_ppl.fitting import fit_flat, flat_settings
+from bayesdice_ppl.fitting.units import in_units, units_of
 from bayesdice_ppl.keys import split_key
 from tests.marks import slow
 
@@ -341,7 +342,9 @@ def test_a_fitted_beliefs_monte_carlo_numbers(plain, penalty):
     }
     key = jax.random.key(8)
     belief = fit_flat(logs, policies, rng_key=key, **options)
-    prepared = plain.prepare(logs, policies, **options)
+    # A fit sees rewards from their mean, in their sd.
+    seen = in_units(logs, units_of(logs, flat_settings(**options)))
+    prepared = plain.prepare(seen, policies, **options)
     problem = prepared.problem
     posterior = plain.solve(prepared, split_key(key)[0]).posterior
     found, draws = belief["constant_data"], belief["sample_stats/loss"].values[0]
