@@ -76,7 +76,7 @@ EFFECTIVE = Gauge("effective transitions", "(sum zeta)^2 / sum zeta^2", 20.0, 5.
 EPISODES = Gauge(
     "effective episodes", "the same of importance sampling's episodes", 50.0, 10.0, falls=True
 )
-EPISODE = Gauge("influential episode", "largest episode's share of the evidence", 0.5)
+EPISODE = Gauge("influential episode", "largest episode's share of the evidence", 0.75)
 STARTS = Gauge(
     "one start", "what another first state would move the value by, in its sds", 0.25, 1.0
 )
