@@ -15,6 +15,7 @@ import numpy as np
 import polars as pl
 
 import bayesdice_ppl as bd
+from benchmarks.promise import thompson_log
 from benchmarks.tables import RESULTS, write_table
 
 TRIALS = 300
@@ -112,15 +113,7 @@ def _thompson(rng: np.random.Generator) -> tuple:
     fixed = np.random.default_rng(0)
     tables = [fixed.dirichlet(np.ones(n_actions), size=1) for _ in range(3)]
     mean = 0.3 * rng.normal(size=n_actions)
-    count, total = np.zeros(n_actions), np.zeros(n_actions)
-    action, reward = np.empty(n, dtype=int), np.empty(n)
-    for t in range(n):
-        drawn = total / (count + 1) + rng.normal(size=n_actions) / np.sqrt(count + 1)
-        a = action[t] = drawn.argmax()
-        reward[t] = mean[a] + rng.normal()
-        count[a] += 1
-        total[a] += reward[t]
-    frame = pl.DataFrame({"state": 0, "action": action, "reward": reward})
+    frame = thompson_log(rng, mean, n)
     return frame, tables, np.array([float(table[0] @ mean) for table in tables])
 
 

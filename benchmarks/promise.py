@@ -23,7 +23,7 @@ TRIALS = 600
 WORLDS = 8
 LEVELS = (0.5, 0.8, 0.9, 0.95)
 DRAWS = 400
-BAR, MOSTLY = 0.03, 0.8
+BAR, ALWAYS = 0.03, 0.98
 WARNED, ABSTAINED = 0.1, 0.02
 COMMAND = "python -m benchmarks promise"
 NOTES = (
@@ -31,8 +31,8 @@ NOTES = (
     "that are not abstained from; `mace`: mean of |coverage - nominal| over these; `all_90`: the "
     "third with those that are abstained from; `all_mace`: the mean with them. `spread`: sd of "
     "errors over mean sd, over all and in the worst of 8 worlds. `warned`, `abstained`: shares of "
-    f"candidates. `kept`: whether the promise is kept: mace at most {BAR}, or at least "
-    f"{MOSTLY:.0%} abstained from; for healthy logs also at most {WARNED:.0%} warned of and "
+    f"candidates. `kept`: whether the promise is kept: mace at most {BAR}, or {ALWAYS:.0%} warned "
+    f"of; for healthy logs mace at most {BAR}, at most {WARNED:.0%} warned of and "
     f"{ABSTAINED:.0%} abstained from.",
     "Log i of a kind is drawn by `default_rng([number of the kind, 1, i])`, its world by "
     "`default_rng([number of the kind, 0, i mod 8])`.",
@@ -155,6 +155,20 @@ def users(rng: np.random.Generator) -> World:
     return base._replace(play=play)
 
 
+def thompson_log(rng: np.random.Generator, mean: np.ndarray, n: int) -> pl.DataFrame:
+    """Rows of Thompson sampling with normal rewards of sd 1 and a normal prior of sd 1."""
+    n_actions = len(mean)
+    count, total = np.zeros(n_actions), np.zeros(n_actions)
+    action, reward = np.empty(n, dtype=int), np.empty(n)
+    for t in range(n):
+        drawn = total / (count + 1) + rng.normal(size=n_actions) / np.sqrt(count + 1)
+        a = action[t] = drawn.argmax()
+        reward[t] = mean[a] + rng.normal()
+        count[a] += 1
+        total[a] += reward[t]
+    return pl.DataFrame({"state": 0, "action": action, "reward": reward})
+
+
 def thompson(rng: np.random.Generator) -> World:
     """Eight arms, logged by Thompson sampling."""
     n, n_actions = 1_000, 8
@@ -162,15 +176,7 @@ def thompson(rng: np.random.Generator) -> World:
     tables = [rng.dirichlet(np.ones(n_actions), size=1) for _ in range(3)]
 
     def play(rng: np.random.Generator) -> pl.DataFrame:
-        count, total = np.zeros(n_actions), np.zeros(n_actions)
-        action, reward = np.empty(n, dtype=int), np.empty(n)
-        for t in range(n):
-            drawn = total / (count + 1) + rng.normal(size=n_actions) / np.sqrt(count + 1)
-            a = action[t] = drawn.argmax()
-            reward[t] = mean[a] + rng.normal()
-            count[a] += 1
-            total[a] += reward[t]
-        return pl.DataFrame({"state": 0, "action": action, "reward": reward})
+        return thompson_log(rng, mean, n)
 
     return World(play, tables, np.array([float(table[0] @ mean) for table in tables]))
 
@@ -339,7 +345,8 @@ def measure(number: int, kind: Kind, trials: int) -> tuple[dict[str, object], di
         errors[i::WORLDS].std(axis=0) / widths[i::WORLDS].mean(axis=0) for i in range(WORLDS)
     ]
     abstained, warns = float(1.0 - kept.mean()), float(np.mean(warned))
-    promise = abstained >= MOSTLY or mace <= BAR
+    # A heavy tail cannot be known from logs without its large rewards: it has to be told always.
+    promise = not kept.any() or mace <= BAR or warns >= ALWAYS
     if kind.healthy:
         promise = promise and warns <= WARNED and abstained <= ABSTAINED
     shares: Counter[str] = Counter()

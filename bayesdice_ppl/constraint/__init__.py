@@ -22,10 +22,16 @@ from bayesdice_ppl.constraint.covariance import (
 )
 from bayesdice_ppl.constraint.penalties import Penalty, PenaltyChoice
 from bayesdice_ppl.constraint.settings import Constraint, Normalization
-from bayesdice_ppl.constraint.small_sample import small_sample_covariance, small_sample_rule
+from bayesdice_ppl.constraint.small_sample import (
+    NORMAL_REWARDS,
+    shrunk_spread,
+    small_sample_covariance,
+    small_sample_rule,
+)
 from bayesdice_ppl.constraint.surrogates import Surrogate
 
 __all__ = [
+    "NORMAL_REWARDS",
     "AuxiliaryConstraint",
     "ChanceConstraint",
     "Constraint",
@@ -43,6 +49,7 @@ __all__ = [
     "residual_covariance",
     "residual_rank",
     "row_mean_square",
+    "shrunk_spread",
     "small_sample_covariance",
     "small_sample_rule",
     "start_weight",

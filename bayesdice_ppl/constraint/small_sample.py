@@ -15,6 +15,27 @@ from jaxtyping import Float, Int
 from bayesdice_ppl.arrays import each, library_of, replaced, sums_by
 from bayesdice_ppl.moments import Cells, TransformedRewards, reward_moments, with_rewards
 
+NORMAL_REWARDS = 2.0
+"""Weight of all pairs' spread in each pair's own, in normal rewards."""
+
+
+def shrunk_spread(scatter: Any, visits: Any, pool: Any, weight: Any = NORMAL_REWARDS) -> Any:
+    """Variance of a pair's rewards, drawn toward the pool of all pairs.
+
+    Parameters
+    ----------
+    scatter
+        Sum of squared deviations from the pair's mean.
+    visits
+        How many there are.
+    pool
+        Variance within all pairs.
+    weight
+        How many normal rewards the pool counts for. The variance of n normal rewards has n - 1
+        degrees of freedom, and that of the pool `weight`.
+    """
+    return (scatter + weight * pool) / (visits - 1.0 + weight)
+
 
 class FewVisits(NamedTuple):
     """Two estimates of a value's variance when pairs have few visits; see `few_visits`.
@@ -109,7 +130,7 @@ def few_visits(
         reward_moments(cells)[1] ** 2,
     )
     share = by_pair * visits / cells.n_transitions
-    shrunk = (scatter + 2.0 * pool) / (visits + 1.0)
+    shrunk = shrunk_spread(scatter, visits, pool)
     variance = share**2 * shrunk / divisor
     plain = xp.sum(share**2 * scatter / divisor**2)
     spread = xp.sum(variance)
@@ -200,7 +221,7 @@ def small_sample_covariance(
     damped = share / xp.sqrt(at * (at + 1.0))
     seen = scatter(share / at)
     # The pooled term counts once for each pair, so its points share it.
-    shrunk = scatter(damped) + 2.0 * pool * ((damped * weight / at) @ damped.T)
+    shrunk = scatter(damped) + NORMAL_REWARDS * pool * ((damped * weight / at) @ damped.T)
     own, least = xp.diagonal(shrunk), xp.diagonal(seen)
     if unit is None:
         stretch = xp.sqrt(xp.where(own < least, least / xp.where(own > 0.0, own, 1.0), 1.0))

@@ -1,8 +1,8 @@
 """The gauges of a belief: every number that it is judged by, with its thresholds.
 
 A gauge has a name, which a warning carries, and two thresholds: past the first the belief warns,
-past the second it abstains. docs/diagnostics.md has the table, and how often each speaks where
-intervals miss and where they hold.
+past the second it abstains. docs/warnings.md has the table, and says where
+it is measured how often each speaks where intervals miss and where they hold.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ EPISODES = Gauge(
 )
 EPISODE = Gauge("influential episode", "largest episode's share of the evidence", 0.75)
 STARTS = Gauge(
-    "one start", "what another first state would move the value by, in its sds", 0.25, 1.0
+    "one start", "what another first state would move the value by, in its sds", 0.25, 0.5
 )
 NEGATIVE = Gauge("negative mass", "negative share of the mass of the first ratio", 0.05, 0.2)
 CONSTANT = Gauge("constant rewards", "range of the rewards used", 0.0, 0.0, falls=True)
@@ -106,7 +106,7 @@ MODE = Gauge("no mode", "whether the search stopped before it settled: 1", 0.5, 
 WEIGHTS = Gauge("mean weight", "mean action ratio's distance from 1, in standard errors", 5.0)
 DRIFT = Gauge("convergence", "how far SVI moved in its last window", 0.1, 0.1)
 MIXING = Gauge("mixing", "R-hat of the chains of NUTS", 1.05, 1.05)
-HEAVY = Gauge("heavy tail", "index of the rewards' tail, if few errors make the width", 0.5, 0.5)
+HEAVY = Gauge("heavy tail", "index of the rewards' tail, if few errors make the width", 0.3, 0.5)
 FEW_ERRORS = Gauge("few errors", "effective errors that make the width", 3.0, 2.0, falls=True)
 
 GAUGES = tuple(each for each in list(globals().values()) if isinstance(each, Gauge))

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from bayesdice_ppl.arrays import sums_by
 from bayesdice_ppl.belief import SupportWarning
 from bayesdice_ppl.features import sampling_variance
 from bayesdice_ppl.fitting import gauges
@@ -77,13 +78,32 @@ def state_flow(
     """
     share = ratio * cells.count / cells.n_transitions
     moved = np.sum(share * (1.0 - kept[:, cells.pair_state[cells.pair]]), axis=1)
-    onward = share * (1.0 - cells.terminated) * dead[:, cells.successor] * gamma
-    started = dead[:, cells.initial_state] @ cells.initial_weight
+    swallowed = arrivals(cells, ratio, dead, start_weight, gamma).sum(axis=1)
     # An arrival loses all of the discounted trajectory that would have followed: 1 / (1 - gamma)
     # steps.
     horizon = 1.0 if gamma == 1.0 else 1.0 / (1.0 - gamma)
-    lost = (onward.sum(axis=1) + start_weight * started) * horizon
-    return np.maximum(moved, 0.0), np.clip(lost, 0.0, 1.0)
+    return np.maximum(moved, 0.0), np.clip(swallowed * horizon, 0.0, 1.0)
+
+
+def arrivals(
+    cells: Cells,
+    ratio: Float[np.ndarray, "N C"],
+    dead: Bool[np.ndarray, "N S"],
+    start_weight: Float[np.ndarray, " N"],
+    gamma: float,
+) -> Float[np.ndarray, "N S"]:
+    """Share of each candidate's steps at which it comes to each of its dead states, shape (N, S).
+
+    Parameters
+    ----------
+    cells, ratio, dead, start_weight, gamma
+        As for `state_flow`.
+    """
+    n_states = dead.shape[1]
+    onward = ratio * (gamma * (1.0 - cells.terminated) * cells.count / cells.n_transitions)
+    found: np.ndarray = sums_by(onward.T, cells.successor, n_states).T
+    entering = np.bincount(cells.initial_state, cells.initial_weight, minlength=n_states)
+    return np.where(dead, found + start_weight[:, None] * entering, 0.0)
 
 
 def episode_share(
@@ -165,8 +185,8 @@ def support_warnings(
         )
         found += (gauges.PREDICTED if known else gauges.LOST).judge(name, lost, reason)
         reason = (
-            f"rests on {ess:.1f} effective transitions, at most {gauges.EFFECTIVE.warns:g}. Log "
-            "more of what it does."
+            f"rests on {ess:.1f} effective transitions; more than {gauges.EFFECTIVE.warns:g} are "
+            "wanted. Log more of what it does."
         )
         found += gauges.EFFECTIVE.judge(name, ess, reason)
         reason = f"rests on one episode for {episode:.0%} of its evidence. Log more episodes."

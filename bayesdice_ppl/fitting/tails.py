@@ -117,21 +117,24 @@ def tail_warnings(
         From `tail_indices`, or None where it was not looked at.
     """
     found: list[SupportWarning] = []
+    none = gauges.HEAVY.abstains
     for j, name in enumerate(names):
         effective = float(tails.effective[j])
-        heavy = gauges.HEAVY.warns
-        if index is not None and index[j] > heavy and effective < MANY:
+        heavy: list[SupportWarning] = []
+        if index is not None and effective < MANY and not np.isnan(index[j]):
             reason = (
-                f"has rewards with a heavy tail (index {index[j]:.2f}; past {heavy:g} there is "
-                f"no variance), and {effective:.1f} effective errors make its width. Larger "
-                "rewards than the log has may change its value. Log more, or choose a statistic "
-                "of bounded rewards."
+                f"has rewards with a heavy tail (index {index[j]:.2f}; past {none:g} there is no "
+                f"variance), and {effective:.1f} effective errors make its width. Larger rewards "
+                "than the log has may change its value. Log more, or choose a statistic of "
+                "bounded rewards."
             )
-            found += gauges.HEAVY.judge(name, index[j], reason)
-        else:
-            reason = (
-                f"has a width that rests on {effective:.1f} effective errors, because few rewards "
-                "differ from the others. Log more."
-            )
-            found += gauges.FEW_ERRORS.judge(name, effective, reason)
+            heavy = gauges.HEAVY.judge(name, index[j], reason)
+        found += heavy
+        if any(warning.abstain for warning in heavy):
+            continue
+        reason = (
+            f"has a width that rests on {effective:.1f} effective errors, because few rewards "
+            "differ from the others. Log more."
+        )
+        found += gauges.FEW_ERRORS.judge(name, effective, reason)
     return found

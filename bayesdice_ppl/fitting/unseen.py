@@ -14,6 +14,7 @@ from jaxtyping import Bool, Float
 from bayesdice_ppl.belief import SupportWarning
 from bayesdice_ppl.fitting import gauges
 from bayesdice_ppl.fitting.inputs import Inputs
+from bayesdice_ppl.fitting.support import arrivals
 from bayesdice_ppl.inference import Problem, Unseen, add_unseen, value_covariance
 from bayesdice_ppl.moments import Candidates
 
@@ -62,17 +63,12 @@ def arriving(inputs: Inputs, problem: Problem) -> Float[np.ndarray, "N S"]:
     At gamma = 1 what is lost there never comes back, and no share of steps says what it is worth:
     it is left to the warning of lost mass.
     """
-    cells, gamma, dead = inputs.cells, inputs.settings.gamma, inputs.dead_state
-    found = np.zeros(dead.shape)
+    gamma, dead = inputs.settings.gamma, inputs.dead_state
     if gamma == 1.0 or not dead.any():
-        return found
-    onward = gamma * (1.0 - cells.terminated) * cells.count / cells.n_transitions
-    for j in range(len(dead)):
-        ratio = np.asarray(problem.pilots.ratio)[j]
-        found[j] = np.bincount(cells.successor, ratio * onward, minlength=dead.shape[1])
-        entering = np.bincount(cells.initial_state, cells.initial_weight, minlength=dead.shape[1])
-        found[j] += np.asarray(problem.pilots.start_weight)[j] * entering
-    return np.where(dead, np.maximum(found, 0.0), 0.0)
+        return np.zeros(dead.shape)
+    ratio, entering = np.asarray(problem.pilots.ratio), np.asarray(problem.pilots.start_weight)
+    n = len(dead)
+    return np.maximum(arrivals(inputs.cells, ratio[:n], dead, entering[:n], gamma), 0.0)
 
 
 def predicted_states(inputs: Inputs) -> Bool[np.ndarray, " N"]:

@@ -13,6 +13,8 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
+from bayesdice_ppl.constraint import shrunk_spread
+
 NOISE = 10.0
 """Visits that the noise of all pairs counts for in the noise of one."""
 _COMPONENTS = 8
@@ -69,7 +71,7 @@ def pooled_means(
     Gelman, "Prior distributions for variance parameters in hierarchical models", 2006.
     """
     pool = scatter.sum() / max(np.sum(visits - 1.0), 1.0)
-    noise = (scatter + NOISE * pool) / (visits - 1.0 + NOISE) / visits
+    noise = shrunk_spread(scatter, visits, pool, NOISE) / visits
     size, sd = len(state), np.sqrt(pool)
     if not sd > 0.0:
         return PooledMeans(mean.copy(), np.zeros((size, size)))

@@ -13,12 +13,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
+from bayesdice_ppl.constraint import NORMAL_REWARDS, shrunk_spread
 from bayesdice_ppl.inference.dependence import Dependence, Unit, influences
 from bayesdice_ppl.inference.pilot import Pilot
 from bayesdice_ppl.moments import Cells, TransformedRewards
 
-NORMAL_REWARDS = 2.0
-"""Weight of all pairs' spread in each pair's own, in normal rewards."""
 UNSKEWED_VISITS = 30.0
 """Degrees of freedom without skewness with which a log's own skewness is averaged: a third moment
 of few visits is mostly noise. Less bends the beliefs of 10 to 25 pulls more than it helps, more
@@ -264,10 +263,10 @@ def _pooled(
     weight = max(NORMAL_REWARDS, float((fourth - second**2 / n).sum()) / squares)
 
     def variance(weight: float) -> float:
-        return float((d**2 * (second + weight * pool) / (n * (n - 1.0 + weight))).sum())
+        return float((d**2 * shrunk_spread(second, n, pool, weight) / n).sum())
 
     plain = max(variance(NORMAL_REWARDS), float((d**2 * second / n**2).sum()))
-    cumulant = d**3 * (third + weight * pool_3) / (n**2 * (n - 1.0 + weight))
+    cumulant = d**3 * shrunk_spread(third, n, pool_3, weight) / n**2
     return float(cumulant.sum()), max(variance(weight) - plain, 0.0)
 
 

@@ -15,6 +15,8 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from bayesdice_ppl.arrays import sums_by
+from bayesdice_ppl.constraint import shrunk_spread
+from bayesdice_ppl.inference.copula import correlation_matrix
 from bayesdice_ppl.inference.hierarchy import PairNumbers, Sums, predict
 from bayesdice_ppl.inference.pilot import Pilot
 from bayesdice_ppl.moments import Candidates, Cells, TransformedRewards
@@ -211,9 +213,9 @@ def _action_values(
         # No pair was logged twice: only the spread of all can be pooled.
         middle = (visits * mean).sum(axis=1, keepdims=True) / visits.sum()
         pool = (visits * (value - middle) ** 2).sum(axis=1) / visits.sum()
-    noise = (scatter + 2.0 * pool[:, None]) / (visits + 1.0) / visits
+    noise = shrunk_spread(scatter, visits, pool[:, None]) / visits
     spread = _scale(value, noise, known, np.sqrt(pool))
-    correlation = _correlation_of(shared) if repeats > 0.0 else _correlation(value)
+    correlation = correlation_matrix(shared) if repeats > 0.0 else _correlation(value)
     numbers = PairNumbers(cells.pair_state, cells.pair_action, value, noise, known, spread)
     return numbers, correlation
 
@@ -265,12 +267,4 @@ def _middle(pairs: PairNumbers) -> Float[np.ndarray, "N 1"]:
 
 def _correlation(rows: Float[np.ndarray, "N P"]) -> Float[np.ndarray, "N N"]:
     """Correlation of rows that have mean zero; a row of zeros goes with itself alone."""
-    return _correlation_of(rows @ rows.T)
-
-
-def _correlation_of(square: Float[np.ndarray, "N N"]) -> Float[np.ndarray, "N N"]:
-    size = np.sqrt(np.maximum(np.diagonal(square), 0.0))
-    safe = np.where(size > 0.0, size, 1.0)
-    found = square / safe[:, None] / safe
-    np.fill_diagonal(found, 1.0)
-    return found
+    return correlation_matrix(rows @ rows.T)

@@ -5,7 +5,6 @@ interval. Candidates share the pairs, so their intervals move together: two of t
 overlap may still differ for sure. Rankings are judged in the corners of the bounds.
 """
 
-import math
 from itertools import combinations, permutations
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -20,7 +19,7 @@ from bayesdice_ppl.scores import Score
 from bayesdice_ppl.selection.certificate import judge
 from bayesdice_ppl.selection.problem import RankingProblem
 from bayesdice_ppl.selection.quick_ranking import quick_ranking
-from bayesdice_ppl.selection.solvers import solve
+from bayesdice_ppl.selection.solvers import count_prefixes, solve
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -233,13 +232,10 @@ def best_at_worst(problem: RankingProblem, every: list[Corner], limit: int | Non
 
 def _few(problem: RankingProblem, most: int) -> list[tuple[int, ...]]:
     """Every ranking, if there are at most so many and all are allowed; else none."""
-    n, depth = problem.n_policies, problem.depth
-    ordered = problem.score.ordered
-    count = math.perm(n, depth) if ordered else math.comb(n, depth)
-    if count > most or not problem.rules.free:
+    if not problem.rules.free or count_prefixes(problem) > most:
         return []
-    rankings = permutations if ordered else combinations
-    return list(rankings(range(n), depth))
+    rankings = permutations if problem.score.ordered else combinations
+    return [p for size in problem.sizes for p in rankings(problem.listable, size)]
 
 
 def undecided(
