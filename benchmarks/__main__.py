@@ -12,8 +12,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-from benchmarks.tables import RESULTS
-
 TABLES = (
     "speed",
     "start_up",
@@ -23,6 +21,7 @@ TABLES = (
     "skewness",
     "tails",
     "price",
+    "checks",
     "garnet",
     "taxi",
     "statistics",
@@ -35,22 +34,20 @@ TABLES = (
     "far",
     "promise",
 )
-COVERAGE = (
-    "calibration",
-    "skewness",
-    "tails",
-    "garnet",
-    "taxi",
-    "statistics",
-    "alignment",
-    "cloning",
-    "dependence",
-    "adaptive",
-    "far",
-    "promise",
+UNCOUNTED = (
+    "speed",
+    "start_up",
+    "simulation",
+    "worlds",
+    "price",
+    "wide",
+    "selection",
 )
+"""Tables whose number of trials is theirs."""
+COVERAGE = tuple(name for name in TABLES if name not in UNCOUNTED)
 """Tables of trials, whose number can be chosen."""
-
+WITH_THREADS = ("speed", "start_up", "all")
+"""Tables that measure what a user meets, and what starts a process for each."""
 OTHERS = {"reacher": "reacher_values", "vectors": "vectors.command"}
 
 
@@ -67,9 +64,13 @@ def list_tables() -> None:
 
 def main() -> None:
     """Parse the command line and fill the tables that it names."""
-    if sys.argv[1:2] == ["vectors"]:
-        # Before anything loads NumPy; several processes share the cores.
+    if sys.argv[1:2] not in ([name] for name in WITH_THREADS):
+        # Thousands of small factorizations, for which a second BLAS thread is a tenth as fast. It
+        # is read when NumPy is loaded, and so set before.
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    from benchmarks.tables import RESULTS
+
+    if sys.argv[1:2] == ["vectors"]:
         importlib.import_module("benchmarks.vectors.command").main(sys.argv[2:])
         return
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
@@ -87,10 +88,6 @@ def main() -> None:
         for each in TABLES:
             subprocess.run([sys.executable, "-m", "benchmarks", each, *rest], check=True)
     else:
-        if table in (*COVERAGE, "price"):
-            # Thousands of small factorizations, for which a second BLAS thread is a tenth as fast.
-            # It is read when the library is loaded, and so set before.
-            os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
         module = importlib.import_module(f"benchmarks.{OTHERS.get(table, table)}")
         given = [arguments.trials or module.TRIALS] if table in COVERAGE else []
         module.main(*given, *([] if table in OTHERS else [arguments.output]))

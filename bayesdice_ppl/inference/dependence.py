@@ -17,6 +17,7 @@ from jaxtyping import Bool, Float, Int
 
 from bayesdice_ppl.arrays import added
 from bayesdice_ppl.inference.correction import Correction, within_pairs
+from bayesdice_ppl.inference.groups import Grouping, Spread, items_of, spread_of, sums_over
 from bayesdice_ppl.inference.pilot import Pilot
 from bayesdice_ppl.moments import VALUE_ROW, Cells, TransformedRewards
 
@@ -32,65 +33,12 @@ on 8 arms. All are to the same side, so that they add up over the pairs that a c
 is for values that have no `Correction`."""
 _POWER = 0.84
 """Standard errors more that 80 of 100 logs pass."""
-_ONE_GROUP, _TINY = 1e-9, 1e-14
 _RISING = 1.15
 """How many times as wide errors are with stretches of twice the length, if the log is too short."""
 _CLEARLY = 2.0
 """How many times as much stretches of rows must add to take the place of a column."""
 _BESIDE = 1.1
 """A second column is counted too if it makes the variance this many times as large."""
-
-
-class Grouping(NamedTuple):
-    """Rows and episodes in groups whose errors may move together.
-
-    Attributes
-    ----------
-    name
-        What a group is: the name of a column, ``"episode"``, or a stretch of rows.
-    of_row
-        The group of each row that is used, shape (n,).
-    of_episode
-        The group of each episode's start, shape (m,).
-    by_order
-        Whether its groups are stretches of rows that follow each other, and no column's.
-    """
-
-    name: str
-    of_row: Int[np.ndarray, " n"]
-    of_episode: Int[np.ndarray, " m"]
-    by_order: bool = False
-
-    @property
-    def size(self) -> int:
-        """Number of groups of rows or starts."""
-        return int(max(self.of_row.max(), self.of_episode.max())) + 1
-
-    @property
-    def of_rows(self) -> int:
-        """Number of groups that have rows."""
-        return int(np.count_nonzero(np.bincount(self.of_row)))
-
-    @property
-    def pairs(self) -> int:
-        """Pairs of rows that share a group."""
-        count = np.bincount(self.of_row)
-        return int((count * (count - 1)).sum() // 2)
-
-    def crossed(self, other: Grouping) -> Grouping:
-        """Rows that share both groups."""
-        pairs = self._all() * other.size + other._all()
-        code = np.unique(pairs, return_inverse=True)[1]
-        n = len(self.of_row)
-        return Grouping(f"{self.name} and {other.name}", code[:n], code[n:])
-
-    def nests(self, other: Grouping) -> bool:
-        """Whether one of the two lies within the other, as sessions do within users."""
-        size = self.crossed(other).size
-        return size == min(len(np.unique(self._all())), len(np.unique(other._all())))
-
-    def _all(self) -> Int[np.ndarray, " nm"]:
-        return np.r_[self.of_row, self.of_episode].astype(np.int64)
 
 
 @jax.tree_util.register_static
@@ -246,46 +194,6 @@ class Unit:
         }
 
 
-class _Items(NamedTuple):
-    """What is independent without the groups: rows and starts, or their sums in an episode.
-
-    Attributes
-    ----------
-    code
-        The item of each row and start; None: each is its own.
-    group
-        The group of each item.
-    """
-
-    code: Int[np.ndarray, " nm"] | None
-    group: Int[np.ndarray, " I"]
-
-    def sums(self, values: Float[np.ndarray, " nm"]) -> Float[np.ndarray, " I"]:
-        """Sum over the rows and starts of each item."""
-        return values if self.code is None else np.bincount(self.code, values, len(self.group))
-
-
-class _Spread(NamedTuple):
-    """How much more variable a value is if groups are independent, and not items.
-
-    Attributes
-    ----------
-    excess
-        What the variance has beyond that of the items.
-    degrees_of_freedom
-        Of the variance by groups.
-    score
-        Standard errors of a normal that go with the probability of such an excess by chance.
-    standard_error
-        That of the excess, over the variance of the items.
-    """
-
-    excess: float
-    degrees_of_freedom: float
-    score: float
-    standard_error: float
-
-
 def influences(
     cells: Cells, pilots: Pilot, dependence: Dependence, rewards: TransformedRewards | None, j: int
 ) -> Float[np.ndarray, " nm"]:
@@ -314,71 +222,6 @@ def influences(
     value = np.asarray(pilots.start_value)[j][dependence.start]
     entering = float(np.asarray(pilots.start_weight)[j])
     return np.r_[(row - row.mean()) / n, entering * (value - value.mean()) / m]
-
-
-def _items(dependence: Dependence, grouping: Grouping) -> _Items:
-    group = grouping._all()
-    if not dependence.by_episode:
-        return _Items(None, group)
-    m = len(grouping.of_episode)
-    both = grouping.crossed(Grouping("episode", dependence.episode, np.arange(m)))._all()
-    place = np.unique(both, return_index=True)[1]
-    return _Items(both, group[place])
-
-
-def _spread(
-    values: Float[np.ndarray, " I"],
-    weight: Float[np.ndarray, " I"],
-    group: Int[np.ndarray, " I"],
-) -> _Spread:
-    """Excess of the variance by groups over that by items, corrected for their number.
-
-    Sums are measured from the mean, which makes them smaller. The correction and the degrees of
-    freedom (Bell and McCaffrey's) are exact if items are normal with one variance for a unit of
-    squared weight and one correlation within groups. The sum over pairs that share a group has,
-    under random signs, a known variance; its law is taken as that of a chi-square.
-    """
-    from scipy.special import chdtrc, ndtri
-
-    size = int(group.max()) + 1
-
-    def by_group(x: np.ndarray) -> np.ndarray:
-        return np.bincount(group, x, size)
-
-    square = by_group(values**2)
-    independent, plain = float(square.sum()), float((by_group(values) ** 2).sum())
-    mass, alone = by_group(weight), by_group(weight**2)
-    total_mass, pairs = mass.sum(), mass**2 - by_group(weight**2)
-    if not (independent > 0.0 and alone.sum() > 0.0):
-        return _Spread(0.0, np.inf, 0.0, 0.0)
-    scale = independent / alone.sum()
-    more = scale * pairs.sum()
-    correlation = min(max(plain - independent, 0.0) / more, 1.0) if more > 0.0 else 0.0
-    own = scale * (alone + correlation * pairs)
-    # The covariance of the sums, measured from the mean, is S - p s' - s p' + sigma p p'.
-    share, total = mass / total_mass, own.sum()
-    trace = total - 2.0 * share @ own + total * (share @ share)
-    if trace < _ONE_GROUP * total:
-        # One group has all the weight, and nothing tells how groups differ.
-        return _Spread(0.0, 1.0, 0.0, 0.0)
-    left = np.stack([share, own], axis=1)
-    middle = np.array([[total, -1.0], [-1.0, 0.0]])
-    inner = middle @ (left.T @ left)
-    trace_square = own @ own + 2.0 * np.trace(middle @ (left.T @ (left * own[:, None])))
-    trace_square += np.trace(inner @ inner)
-    # The same correction for the items themselves.
-    each, whole = weight / total_mass, float((weight**2).sum())
-    kept = 1.0 - 2.0 * float(each @ weight**2) / whole + float(each @ each)
-    excess = plain * total / trace - independent / max(kept, _ONE_GROUP)
-    error = np.sqrt(max(2.0 * float((square**2 - by_group(values**4)).sum()), 0.0))
-    score = 0.0
-    if error > 0.0:
-        freedom = 2.0 * (independent / error) ** 2
-        by_chance = chdtrc(freedom, freedom * max(1.0 + excess / independent, 0.0))
-        # Far out the normal law is as good, and does not run out of numbers.
-        score = float(-ndtri(by_chance)) if by_chance > _TINY else excess / error
-    df = float(trace**2 / trace_square) if trace_square > 0.0 else np.inf
-    return _Spread(float(excess), df, float(np.clip(score, -8.0, 8.0)), error / independent)
 
 
 def settle(
@@ -412,11 +255,17 @@ def settle(
     sure = dependence.asked
     groupings = [g for g in dependence.groupings if sure or g.pairs >= FEWEST_PAIRS]
     suspects = [g for g in dependence.suspects if g.pairs >= FEWEST_PAIRS]
-    items = [_items(dependence, grouping) for grouping in (*groupings, *suspects)]
+    episode, by_episode = dependence.episode, dependence.by_episode
+    several = (*groupings, *suspects)
+    items = [items_of(grouping, episode, by_episode=by_episode) for grouping in several]
+    for k in range(1, len(several)):
+        # Longer stretches are made of shorter ones.
+        if several[k].by_order and several[k - 1].by_order:
+            items[k] = items[k].after(items[k - 1])
     pair, n_pairs = np.asarray(cells.pair)[dependence.cell], len(cells.pair_state)
     n, m = len(pair), len(dependence.start)
     base, bias = np.zeros(n_policies), np.zeros(n_policies)
-    table: list[list[_Spread]] = []
+    table: list[list[Spread]] = []
     for j in range(n_policies):
         values = influences(cells, pilots, dependence, rewards, j)
         weight = np.r_[np.abs(np.asarray(pilots.ratio)[j][dependence.cell]), np.zeros(m)]
@@ -426,7 +275,7 @@ def settle(
             base[j] = sums @ sums
         if dependence.adaptive and dependence.correction is None:
             bias[j] = BIAS * np.sqrt(np.bincount(pair, values[:n] ** 2, n_pairs)).sum()
-        table.append([_spread(i.sums(values), i.sums(weight), i.group) for i in items])
+        table.append([spread_of(sums) for sums in sums_over(items, values, weight)])
     tested, suspected = (
         tuple(
             _tested(grouping, [spreads[first + k] for spreads in table], base, len(several))
@@ -441,7 +290,8 @@ def settle(
         grouped = np.array([max(spreads[k].excess for k in counted) for spreads in table])
         df = np.array([min(spreads[k].degrees_of_freedom for k in counted) for spreads in table])
     if len(counted) == 2:
-        both = _items(dependence, groupings[counted[0]].crossed(groupings[counted[1]]))
+        crossing = groupings[counted[0]].crossed(groupings[counted[1]])
+        both = items_of(crossing, episode, by_episode=by_episode)
         for j in range(n_policies):
             values = both.sums(influences(cells, pilots, dependence, rewards, j))
             shared = np.bincount(both.group, values) ** 2
@@ -486,7 +336,7 @@ def _cut(groupings: list[Grouping], counted: list[int], tested: tuple[Tested, ..
 
 
 def _tested(
-    grouping: Grouping, spreads: list[_Spread], base: np.ndarray, n_groupings: int
+    grouping: Grouping, spreads: list[Spread], base: np.ndarray, n_groupings: int
 ) -> Tested:
     from scipy.special import ndtri
 
@@ -513,7 +363,7 @@ def _tested(
 
 def _counted(
     groupings: list[Grouping],
-    table: list[list[_Spread]],
+    table: list[list[Spread]],
     base: np.ndarray,
     tested: tuple[Tested, ...],
     dependence: Dependence,
@@ -569,7 +419,7 @@ def group_covariance(
         ways.append((-1.0, unit.groupings[0].crossed(unit.groupings[1])))
     total = plain
     for sign, grouping in ways:
-        items = _items(dependence, grouping)
+        items = items_of(grouping, dependence.episode, by_episode=dependence.by_episode)
         sums, inner = np.empty((n_policies, grouping.size)), plain
         # Items are rows, or whole episodes, unless groups divide episodes.
         apart = items.code is not None and len(items.group) > len(dependence.start)

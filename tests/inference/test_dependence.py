@@ -11,7 +11,7 @@ from scipy import stats
 
 import bayesdice_ppl as bd
 from bayesdice_ppl.errors import SettingsError
-from bayesdice_ppl.inference.dependence import _spread
+from bayesdice_ppl.inference.groups import Grouping, group_sums, items_of, spread_of, sums_over
 
 KEY = jax.random.key(0)
 ONE = {"always": bd.TabularPolicy([[1.0]])}
@@ -59,7 +59,7 @@ def test_variance_and_degrees_of_freedom_are_those_of_the_matrices():
     group = np.r_[np.arange(size), rng.integers(size, size=n - size)]
     row, weight = rng.normal(size=n), rng.uniform(0.2, 2.0, size=n)
     row -= row.mean()
-    found = _spread(row, weight, group)
+    found = spread_of(group_sums(row, weight, group, size))
     member = np.eye(size)[group]
     within = member @ member.T
     both = np.outer(weight, weight) * within
@@ -80,6 +80,30 @@ def test_variance_and_degrees_of_freedom_are_those_of_the_matrices():
     # The sum over ordered pairs of a group, with random signs.
     products = np.outer(row, row) ** 2 * (within - np.eye(n))
     assert found.standard_error == pytest.approx(np.sqrt(2.0 * products.sum()) / independent)
+
+
+def test_sums_over_longer_stretches_are_those_over_their_rows():
+    rng = np.random.default_rng(5)
+    n, episode = 200, np.repeat([0, 1, 2], [90, 80, 30])
+    row, weight = rng.normal(size=n + 3), rng.uniform(size=n + 3)
+    starts = np.array([0, 90, 170])
+    found = []
+    for length in (8, 16, 32):
+        code = np.unique(
+            episode * 1_000 + (np.arange(n) - starts[episode]) // length, return_inverse=True
+        )[1]
+        grouping = Grouping("stretch", code, code[starts], by_order=True)
+        items = items_of(grouping, episode)
+        found.append(items.after(found[-1]) if found else items)
+    assert found[1].parent is not None
+    assert found[2].parent is not None
+    for items, sums in zip(found, sums_over(found, row, weight), strict=True):
+        plain = group_sums(row, weight, items.group, items.size)
+        for one, other in zip(sums, plain, strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-12)
+    # Groups that cross are no finer.
+    across = items_of(Grouping("weekday", np.arange(n) % 7, np.arange(3)), episode)
+    assert across.after(found[0]).parent is None
 
 
 def test_two_columns_that_cross_add_their_variances():

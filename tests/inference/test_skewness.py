@@ -7,7 +7,8 @@ from scipy.stats import beta, gamma, norm, t
 
 from bayesdice_ppl import Policies, TabularPolicy
 from bayesdice_ppl.fitting.statistics import count_statistics
-from bayesdice_ppl.inference.dependence import Dependence, Grouping
+from bayesdice_ppl.inference.dependence import Dependence
+from bayesdice_ppl.inference.groups import Grouping
 from bayesdice_ppl.inference.skewness import (
     UNSKEWED_VISITS,
     measure_tails,
