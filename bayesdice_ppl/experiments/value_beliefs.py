@@ -16,7 +16,7 @@ from jaxtyping import Float, PRNGKeyArray
 
 from bayesdice_ppl.arrays import one_by_one, symmetric_root
 from bayesdice_ppl.errors import SettingsError
-from bayesdice_ppl.fitting import FitSettings
+from bayesdice_ppl.fitting import FitSettings, Inputs, latent_pairs, unseen_from
 from bayesdice_ppl.inference.copula import correlation_matrix, influence_covariance
 from bayesdice_ppl.inference.marginals import OneValue, one_value
 from bayesdice_ppl.inference.skewness import (
@@ -54,7 +54,11 @@ class ValueBelief(NamedTuple):
 
 
 def value_belief(
-    cells: Cells, candidates: Candidates, settings: FitSettings, rows: Rows
+    cells: Cells,
+    candidates: Candidates,
+    settings: FitSettings,
+    rows: Rows,
+    inputs: Inputs | None = None,
 ) -> ValueBelief:
     """Closed-form belief of the values of all candidates.
 
@@ -67,6 +71,9 @@ def value_belief(
         price is n whatever the rank of the residual is.
     rows
         The rows behind the cells.
+    inputs
+        The input that they come from, whose pairs that were never logged become latents; None: they
+        are left out, and their probability is moved to logged pairs.
 
     Raises
     ------
@@ -82,10 +89,7 @@ def value_belief(
         return found._replace(pilot=found.pilot._replace(covariance=np.zeros((0, 0))))
 
     mean, sd, pilots = one_by_one(one, jax.tree.map(np.asarray, candidates))
-    correlation = np.eye(len(mean))
-    if settings.joint:
-        covariance = influence_covariance(cells, pilots, small_sample=form.small_sample)
-        correlation = correlation_matrix(covariance)
+    covariance = influence_covariance(cells, pilots, small_sample=form.small_sample)
     df, tails = pilots.degrees_of_freedom, None
     if form.small_sample:
         found = measure_tails(cells, pilots, rows)
@@ -93,6 +97,15 @@ def value_belief(
         sd = np.sqrt(sd**2 + hidden)
         skewness = skewness_of(of_entries(found, "third"), sd**2, df)
         tails = Tails(skewness, hidden, of_entries(found, "effective"))
+    unseen = None
+    if inputs is not None and latent_pairs(inputs):
+        unseen = unseen_from(inputs, pilots, candidates, covariance)
+    if unseen is not None:
+        mean, sd, df = mean + unseen.shift, unseen.sd(sd), unseen.degrees_of_freedom
+        covariance = unseen.covariance
+        if tails is not None:
+            tails = tails._replace(skewness=unseen.diluted(tails.skewness))
+    correlation = correlation_matrix(covariance) if settings.joint else np.eye(len(mean))
     return ValueBelief(mean, sd, df, tails, correlation)
 
 

@@ -61,7 +61,8 @@ def draw_values(
     inputs = read_inputs(logs, policies, settings, rng_key)
     keys = split_key(rng_key)
     if settings.tabular:
-        belief = value_belief(inputs.cells, inputs.candidates, settings, inputs.cell_rows)
+        cells, candidates = inputs.cells, inputs.candidates
+        belief = value_belief(cells, candidates, settings, inputs.cell_rows, inputs)
         return draw_belief(belief, draws, keys[1])
     form = settings.form
     problem = prepare(inputs.cells, inputs.candidates, form, guided=False)

@@ -5,6 +5,7 @@ from bayesdice_ppl.fitting.fit import fit, fit_flat, settings_for
 from bayesdice_ppl.fitting.inputs import Inputs, Prepared
 from bayesdice_ppl.fitting.prepare import prepare, prepare_fit, read_inputs
 from bayesdice_ppl.fitting.settings import FitSettings, Numerics, flat_settings
+from bayesdice_ppl.fitting.unseen import latent_pairs, unseen_from
 
 __all__ = [
     "FitSettings",
@@ -15,8 +16,10 @@ __all__ = [
     "fit",
     "fit_flat",
     "flat_settings",
+    "latent_pairs",
     "prepare",
     "prepare_fit",
     "read_inputs",
     "settings_for",
+    "unseen_from",
 ]

@@ -15,8 +15,8 @@ from bayesdice_ppl.belief import SupportWarning
 from bayesdice_ppl.fitting import gauges
 from bayesdice_ppl.fitting.inputs import Inputs
 from bayesdice_ppl.fitting.support import arrivals
-from bayesdice_ppl.inference import Problem, Unseen, add_unseen, value_covariance
-from bayesdice_ppl.moments import Candidates
+from bayesdice_ppl.inference import Pilot, Problem, Unseen, add_unseen, value_covariance
+from bayesdice_ppl.moments import Candidates, TransformedRewards
 
 
 def unseen_of(inputs: Inputs, problem: Problem, candidates: Candidates) -> Unseen | None:
@@ -30,23 +30,12 @@ def unseen_of(inputs: Inputs, problem: Problem, candidates: Candidates) -> Unsee
         Those of every entry: of each statistic, all candidates.
     """
     settings = inputs.settings
-    pairs, form = inputs.unseen, settings.form
-    if pairs is None or settings.prior.unseen != "pooled" or not form.constraint.calibrated:
+    form = settings.form
+    if not latent_pairs(inputs):
         return None
-    n_entries = len(candidates.active)
-    times = n_entries // len(inputs.names)
     with jax.enable_x64(True):
         covariance = value_covariance(problem, form)
-    found = add_unseen(
-        inputs.cells,
-        problem.pilots,
-        candidates,
-        pairs._replace(probability=np.tile(pairs.probability, (times, 1))),
-        np.tile(arriving(inputs, problem), (times, 1)),
-        covariance,
-        problem.rewards,
-        gamma=settings.gamma,
-    )
+    found = unseen_from(inputs, problem.pilots, candidates, covariance, problem.rewards)
     if found is None or settings.gamma == 1.0:
         return found
     # Rewards are measured from their mean, here and where mass is lost.
@@ -57,7 +46,47 @@ def unseen_of(inputs: Inputs, problem: Problem, candidates: Candidates) -> Unsee
     return found._replace(base=found.base + from_zero * form.moments.centered)
 
 
-def arriving(inputs: Inputs, problem: Problem) -> Float[np.ndarray, "N S"]:
+def latent_pairs(inputs: Inputs) -> bool:
+    """Whether pairs that were never logged are latents of the values."""
+    settings = inputs.settings
+    asked = settings.prior.unseen == "pooled" and settings.form.constraint.calibrated
+    return inputs.unseen is not None and asked
+
+
+def unseen_from(
+    inputs: Inputs,
+    pilots: Pilot,
+    candidates: Candidates,
+    covariance: Float[np.ndarray, "N N"],
+    rewards: TransformedRewards | None = None,
+) -> Unseen | None:
+    """What unlogged pairs do to values of this covariance; None where nothing does.
+
+    Parameters
+    ----------
+    inputs
+        The input, with unlogged pairs.
+    pilots, candidates, rewards
+        Of every entry, as for `bayesdice_ppl.inference.add_unseen`.
+    covariance
+        Of the values without these pairs, shape (N, N).
+    """
+    pairs = inputs.unseen
+    assert pairs is not None
+    times = len(candidates.active) // len(inputs.names)
+    return add_unseen(
+        inputs.cells,
+        pilots,
+        candidates,
+        pairs._replace(probability=np.tile(pairs.probability, (times, 1))),
+        np.tile(_arriving(inputs, pilots), (times, 1)),
+        covariance,
+        rewards,
+        gamma=inputs.settings.gamma,
+    )
+
+
+def _arriving(inputs: Inputs, pilots: Pilot) -> Float[np.ndarray, "N S"]:
     """Share of steps at which a candidate comes to a state where no action of its own was logged.
 
     At gamma = 1 what is lost there never comes back, and no share of steps says what it is worth:
@@ -66,7 +95,7 @@ def arriving(inputs: Inputs, problem: Problem) -> Float[np.ndarray, "N S"]:
     gamma, dead = inputs.settings.gamma, inputs.dead_state
     if gamma == 1.0 or not dead.any():
         return np.zeros(dead.shape)
-    ratio, entering = np.asarray(problem.pilots.ratio), np.asarray(problem.pilots.start_weight)
+    ratio, entering = np.asarray(pilots.ratio), np.asarray(pilots.start_weight)
     n = len(dead)
     return np.maximum(arrivals(inputs.cells, ratio[:n], dead, entering[:n], gamma), 0.0)
 

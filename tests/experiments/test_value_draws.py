@@ -30,10 +30,10 @@ def fitted(trial, **given):
 @pytest.mark.parametrize(("world", "n_episodes", "max_steps"), LOGS)
 def test_the_belief_is_that_of_the_fit(world, n_episodes, max_steps, preset):
     trial = deal(Cell(world, 0.5, n_episodes, max_steps, 1), 0, 0)
-    known = fitted(trial, preset=preset, draws=50)["constant_data"]
+    known = fitted(trial, preset=preset, draws=50, cluster="transition")["constant_data"]
     settings = flat_settings(gamma=trial.gamma, inference="exact", preset=preset)
     inputs = read_inputs(trial.logs, trial.candidates, settings)
-    found = value_belief(inputs.cells, inputs.candidates, settings, inputs.cell_rows)
+    found = value_belief(inputs.cells, inputs.candidates, settings, inputs.cell_rows, inputs)
     # Up to the wide prior, which meets the hidden variance there and not here.
     assert found.mean == pytest.approx(known["guide_mean"].to_numpy(), rel=1e-5)
     assert found.sd == pytest.approx(known["guide_sd"].to_numpy(), rel=1e-4)
