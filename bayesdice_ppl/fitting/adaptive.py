@@ -12,6 +12,8 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
+from bayesdice_ppl.codes import combined, distinct
+
 _BLOCKS, _FIRST = 25, 4
 """Stretches of the log over which evidence is averaged, and visits of a state before any counts."""
 _FEWEST = 100
@@ -121,7 +123,7 @@ def follow_chances(
     drift beside a schedule do not deceive it. The same is done with their signs, since a few large
     early changes may hide the others; the score is the larger.
     """
-    pair = np.unique(np.stack([state, action]), axis=1, return_inverse=True)[1].ravel()
+    pair = combined(state, action)[1]
     n_pairs = int(pair.max()) + 1
     order = np.argsort(pair, kind="stable")
     code, paid, chance = pair[order], reward[order], propensity[order]
@@ -134,7 +136,7 @@ def follow_chances(
     moved = np.where(visit > 0, paid - before / np.maximum(visit, 1), 0.0) / (visit + 1.0)
 
     # Whether each action was taken as often as its propensities say, over its state's rows.
-    of_row = np.unique(state, return_inverse=True)[1]
+    of_row = distinct(state)[1]
     in_state, of_pair = np.bincount(of_row), of_row[order][start]
     rows = in_state[of_pair].astype(np.float64)
     promised = np.bincount(code, 1.0 / chance, n_pairs)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 from jaxtyping import Int
 
+from bayesdice_ppl.codes import distinct
 from bayesdice_ppl.errors import SettingsError
 from bayesdice_ppl.fitting.adaptive import follows_rewards
 from bayesdice_ppl.fitting.settings import CLUSTERS, FitSettings
@@ -72,7 +73,7 @@ def dependence_of(
         if not by_episode:
             groupings += _by_time(logs, rows)
     apart = [] if not looks or asked else logs.of_few_groups
-    start = np.unique(logs.initial_state, return_inverse=True)[1]
+    start = distinct(logs.initial_state)[1]
     return Dependence(
         cell=cell,
         reward=logs.reward[rows.mask],
@@ -94,7 +95,7 @@ def _check(logs: Logs, name: str) -> None:
             "cluster: expected 'transition', 'episode', or a column of the log with integers, text "
             f"or dates and without another meaning, found {name!r}. There are: {has}."
         )
-    if len(np.unique(logs.group_codes(name))) < 2:
+    if len(distinct(logs.group_codes(name))[0]) < 2:
         raise SettingsError(
             f"cluster={name!r}: expected a column with two values or more, found one. A single "
             "group does not tell how groups differ."
@@ -112,7 +113,10 @@ def _distinct(groupings: list[Grouping]) -> list[Grouping]:
     found: dict[bytes, Grouping] = {}
     for grouping in groupings:
         # Codes in the order of appearance are the same for the same groups.
-        _, first, code = np.unique(grouping.of_row, return_index=True, return_inverse=True)
+        code = distinct(grouping.of_row)[1]
+        first = np.empty(code.max() + 1, dtype=np.int64)
+        # The last one that is written stays, and the first row of a group is written last.
+        first[code[::-1]] = np.arange(len(code))[::-1]
         rank = np.empty(len(first), dtype=np.int64)
         rank[np.argsort(first)] = np.arange(len(first))
         found.setdefault(rank[code].tobytes(), grouping)
@@ -138,7 +142,7 @@ def _by_time(logs: Logs, rows: UsableRows) -> list[Grouping]:
     episode = np.zeros(n, dtype=np.int64) if alone else logs.episode[rows.mask]
     starts = np.searchsorted(episode, np.arange(1 if alone else m))
     state = logs.initial_state
-    by_state = int(np.count_nonzero(np.diff(state))) + 1 == len(np.unique(state))
+    by_state = int(np.count_nonzero(np.diff(state))) + 1 == len(distinct(state)[0])
     length = SHORTEST
     found: list[Grouping] = []
     while n // length >= FEWEST_STRETCHES:

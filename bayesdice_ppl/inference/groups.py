@@ -12,6 +12,8 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
+from bayesdice_ppl.codes import combined, distinct
+
 _ONE_GROUP, _TINY = 1e-9, 1e-14
 
 
@@ -53,15 +55,14 @@ class Grouping(NamedTuple):
 
     def crossed(self, other: Grouping) -> Grouping:
         """Rows that share both groups."""
-        pairs = self.of_all * other.size + other.of_all
-        code = np.unique(pairs, return_inverse=True)[1]
+        code = combined(self.of_all, other.of_all)[1]
         n = len(self.of_row)
         return Grouping(f"{self.name} and {other.name}", code[:n], code[n:])
 
     def nests(self, other: Grouping) -> bool:
         """Whether one of the two lies within the other, as sessions do within users."""
         size = self.crossed(other).size
-        return size == min(len(np.unique(self.of_all)), len(np.unique(other.of_all)))
+        return size == min(len(distinct(self.of_all)[0]), len(distinct(other.of_all)[0]))
 
     @property
     def of_all(self) -> Int[np.ndarray, " nm"]:

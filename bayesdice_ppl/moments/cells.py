@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from bayesdice_ppl.arrays import library_of
+from bayesdice_ppl.codes import combined, distinct
 from bayesdice_ppl.logs import Logs
 from bayesdice_ppl.moments.pairs import LoggedPairs
 
@@ -106,24 +107,21 @@ def count_cells(
     successor = np.where(ended | (gamma == 0.0), 0, logs.next_state[mask])
     episode = logs.episode[mask] if by_episode else np.zeros(int(mask.sum()), dtype=np.int64)
     reward = logs.reward[mask]
-    keys, cell = np.unique(
-        np.stack([pairs.of_row, successor, ended, episode], axis=1), axis=0, return_inverse=True
-    )
-    cell = cell.ravel()
+    keys, cell = combined(pairs.of_row, successor, ended.astype(np.int64), episode)
     if by_episode:
         initial = logs.initial_state
         weight = np.full(len(initial), 1.0 / len(initial))
     else:
-        initial, starts = np.unique(logs.initial_state, return_counts=True)
-        weight = starts / starts.sum()
+        initial, start = distinct(logs.initial_state)
+        weight = np.bincount(start) / len(start)
     cells = Cells(
-        pair=keys[:, 0],
-        successor=keys[:, 1],
-        terminated=keys[:, 2].astype(np.float64),
+        pair=keys[0],
+        successor=keys[1],
+        terminated=keys[2].astype(np.float64),
         count=np.bincount(cell).astype(np.float64),
         reward_sum=np.bincount(cell, reward),
         reward_square_sum=np.bincount(cell, reward**2),
-        episode=keys[:, 3],
+        episode=keys[3],
         pair_state=pairs.state,
         pair_action=pairs.action,
         initial_state=initial,

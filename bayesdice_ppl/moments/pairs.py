@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from bayesdice_ppl.arrays import library_of, sums_by
+from bayesdice_ppl.codes import combined
 from bayesdice_ppl.logs import Logs
 
 
@@ -49,9 +50,8 @@ def logged_pairs(
     """
     action = action_code[logs.action[mask]]
     state = logs.state[mask]
-    n_actions = int(action_code.max()) + 1
-    key, of_row = np.unique(state * n_actions + action, return_inverse=True)
-    return LoggedPairs(key // n_actions, key % n_actions, of_row)
+    (states, actions), of_row = combined(state, action)
+    return LoggedPairs(states, actions, of_row)
 
 
 def renormalize(
