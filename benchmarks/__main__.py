@@ -30,6 +30,7 @@ TABLES = (
     "alignment",
     "cloning",
     "dependence",
+    "few_groups",
     "adaptive",
     "far",
     "promise",
