@@ -34,6 +34,7 @@ TABLES = (
     "adaptive",
     "far",
     "promise",
+    "risk_coverage",
 )
 COVERAGE = (
     "calibration",
@@ -48,6 +49,7 @@ COVERAGE = (
     "adaptive",
     "far",
     "promise",
+    "risk_coverage",
 )
 """Tables of trials, whose number can be chosen."""
 
