@@ -20,7 +20,7 @@ from bayesdice_ppl.baselines import make
 from benchmarks.promise import KINDS, Kind
 from benchmarks.tables import RESULTS, write_table
 
-TRIALS = 24
+TRIALS = 48
 DRAWS = 400
 LEVEL = 0.9
 SHARES = tuple(range(10, 101, 10))
