@@ -34,6 +34,7 @@ from .selection import loss_by_k as loss_by_k
 from .selection import rank_probabilities as rank_probabilities
 from .selection import select as select
 from .selection import value_of_information as value_of_information
+from .selection import value_of_trying as value_of_trying
 from .simulation import simulate as simulate
 from .simulation import true_ratio as true_ratio
 from .simulation import true_value as true_value

@@ -34,6 +34,7 @@ TABLES = (
     "adaptive",
     "far",
     "promise",
+    "risk_coverage",
 )
 UNCOUNTED = (
     "speed",

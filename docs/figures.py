@@ -1,6 +1,7 @@
 """Draw the figures of the documentation: ``python docs/figures.py``.
 
-Each is computed when it is drawn, from fixed seeds, and written to `docs/images`.
+Each is computed when it is drawn, from fixed seeds or from a table of `benchmarks/results`, and
+written to `docs/images`.
 """
 
 import io
@@ -8,6 +9,7 @@ from itertools import combinations
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -17,10 +19,11 @@ import bayesdice_ppl as bd
 from bayesdice_ppl.belief import make_belief
 
 IMAGES = Path(__file__).parent / "images"
+RESULTS = Path(__file__).parent.parent / "benchmarks" / "results"
 MILLIMETER = 1 / 25.4
 FONT, SMALL = 8, 7
 # Told apart by color-blind readers too: Okabe and Ito.
-BLUE, ORANGE, GREEN = "#0072B2", "#D55E00", "#009E73"
+BLUE, ORANGE, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
 GRAY, PALE = "#444444", "#dddddd"
 
 # Two arms that paid in six and in five rounds of ten, from uniform priors.
@@ -134,6 +137,58 @@ def two_arms() -> Figure:
     return figure
 
 
+METHODS = {
+    "belief": ("BayesDICE", BLUE, "o-"),
+    "belief, abstentions last": ("BayesDICE, abstentions last", BLUE, "o:"),
+    "dirichlet": ("Dirichlet model", GREEN, "s-"),
+    "lstdq_bootstrap": ("LSTDQ, bootstrap", ORANGE, "^-"),
+    "wdr:student:fitted": ("weighted doubly robust", PURPLE, "D-"),
+    "wis:student:fitted": ("weighted importance sampling", GRAY, "v-"),
+}
+
+
+def risk_coverage() -> Figure:
+    """Draw the regret of the surest recommendations against their share, method by method."""
+    table = pl.read_csv(RESULTS / "risk_coverage.csv", comment_prefix="#")
+    rows = {row["method"]: row for row in table.iter_rows(named=True)}
+    figure = Figure(figsize=(170 * MILLIMETER, 80 * MILLIMETER), layout="constrained")
+    axes = figure.subplots()
+    columns = [name for name in table.columns if name.startswith("at_")]
+    shares = [int(name.removeprefix("at_")) for name in columns]
+    for place, (method, (name, color, style)) in enumerate(METHODS.items()):
+        row = rows[method]
+        regret = [row[column] for column in columns]
+        axes.plot(
+            shares,
+            regret,
+            style,
+            color=color,
+            linewidth=1,
+            markersize=3,
+            clip_on=False,
+            zorder=9 - place,
+            label=f"{name}\narea {row['aurcc']:.3f} ± {row['aurcc_se']:.3f}",
+        )
+    ruled = rows["belief, abstentions last"]
+    axes.plot(
+        100 * ruled["kept"],
+        ruled["kept_regret"],
+        "*",
+        color=BLUE,
+        markersize=11,
+        zorder=10,
+        label="where BayesDICE's\nrule of abstention stops",
+    )
+    axes.set_xlim(0, 103)
+    axes.set_ylim(bottom=0.0)
+    axes.set_xlabel("share of recommendations kept, the surest first (%)", fontsize=FONT)
+    axes.set_ylabel("mean regret over the range of true values", fontsize=FONT)
+    axes.tick_params(labelsize=SMALL)
+    axes.spines[["top", "right"]].set_visible(False)
+    figure.legend(fontsize=SMALL, loc="outside right center", frameon=False)
+    return figure
+
+
 def write_png(figure: Figure, path: Path) -> None:
     """Write a figure with a palette of 128 colors, which makes a file a third as large."""
     drawn = io.BytesIO()
@@ -146,6 +201,7 @@ def main(folder: Path = IMAGES) -> None:
     """Draw all figures."""
     folder.mkdir(parents=True, exist_ok=True)
     write_png(two_arms(), folder / "two_arms.png")
+    write_png(risk_coverage(), folder / "risk_coverage.png")
 
 
 if __name__ == "__main__":

@@ -40,6 +40,7 @@ SIZED = {
     "reward_sd",
     "unseen_shift",
     "unseen_spread",
+    "unseen_move",
 }
 SQUARED = {"unseen_covariance"}
 """What a belief holds in units of reward: places, sizes, squares. All else has no such unit."""

@@ -8,8 +8,10 @@ read them. `make_belief` builds, `read_values` and its neighbors check and read,
 from bayesdice_ppl.belief.files import load_belief, save_belief
 from bayesdice_ppl.belief.make import annotate, make_belief, origin, versions
 from bayesdice_ppl.belief.read import (
+    UnseenMoves,
     UnseenParts,
     ValueDraws,
+    read_moves,
     read_statistic,
     read_support,
     read_unseen,
@@ -34,6 +36,7 @@ __all__ = [
     "BeliefView",
     "OwnVariables",
     "SupportWarning",
+    "UnseenMoves",
     "UnseenParts",
     "ValueDraws",
     "Variable",
@@ -42,6 +45,7 @@ __all__ = [
     "load_belief",
     "make_belief",
     "origin",
+    "read_moves",
     "read_statistic",
     "read_support",
     "read_unseen",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, final
 import numpy as np
 from jaxtyping import Float
 
-from bayesdice_ppl.belief.schema import SUPPORT, BeliefView, SupportWarning
+from bayesdice_ppl.belief.schema import SUPPORT, BeliefView, SupportWarning, Variable
 from bayesdice_ppl.errors import BeliefError
 
 if TYPE_CHECKING:
@@ -239,14 +239,7 @@ def read_unseen(belief: DataTree, names: tuple[str, ...]) -> UnseenParts | None:
     if "posterior" not in belief.children or not view.has(BeliefView.unseen_base):
         return None
     order = [view.names.index(name) for name in names]
-    # A belief of some of its candidates keeps the columns of all.
-    known = belief["constant_data"][_OTHER].to_numpy().tolist()
-    if not set(names) <= set(known):
-        raise BeliefError(
-            "belief: expected constant_data/unseen_covariance to have every candidate as "
-            f"{_OTHER}, found {len(known)} of them. Fit it again."
-        )
-    others = [known.index(name) for name in names]
+    others = _places_of(belief, BeliefView.unseen_covariance, names)
     gamma = float(view.settings.get("gamma", 0.0))
     center = view.guide_mean[order]
     mean = center - view.unseen_shift[order] - view.unseen_base[order]
@@ -258,6 +251,81 @@ def read_unseen(belief: DataTree, names: tuple[str, ...]) -> UnseenParts | None:
         view.unseen_covariance[np.ix_(order, others)],
         1.0 / (1.0 - gamma) if gamma < 1.0 else np.inf,
     )
+
+
+@final
+class UnseenMoves(NamedTuple):
+    """What knowing a state-action pair that was never logged would do to the values' means.
+
+    Attributes
+    ----------
+    state, action
+        Labels of the pairs as text, U of them.
+    mass
+        Share of each candidate's steps at which it takes each pair, shape (N, U).
+    move
+        Sd of what each mean would move by if the pair's worth were known, reward per step, shape
+        (N, U). A negative number moves the other way.
+    alike
+        Correlation of a pair's worth to two candidates, shape (N, N).
+    """
+
+    state: list[str]
+    action: list[str]
+    mass: Float[np.ndarray, "N U"]
+    move: Float[np.ndarray, "N U"]
+    alike: Float[np.ndarray, "N N"]
+
+    def covariance(self, pair: int) -> Float[np.ndarray, "N N"]:
+        """Of what the means would move by if one pair's worth were known, shape (N, N)."""
+        moved: np.ndarray = self.alike * np.outer(self.move[:, pair], self.move[:, pair])
+        return moved
+
+
+def read_moves(belief: DataTree, names: tuple[str, ...]) -> UnseenMoves | None:
+    """Take what knowing pairs that were never logged would do to the values out of a belief.
+
+    Parameters
+    ----------
+    belief
+        The belief.
+    names
+        The candidates, in the order that is wanted.
+
+    Returns
+    -------
+    UnseenMoves or None
+        None if the belief has no such pairs as latents of a mean reward.
+
+    Raises
+    ------
+    BeliefError
+        Some of it is missing.
+    """
+    view = BeliefView(belief)
+    if "posterior" not in belief.children or not view.has(BeliefView.unseen_base):
+        return None
+    order = [view.names.index(name) for name in names]
+    others = _places_of(belief, BeliefView.unseen_alike, names)
+    return UnseenMoves(
+        [str(label) for label in view.unseen_state],
+        [str(label) for label in view.unseen_action],
+        view.unseen_mass[order],
+        view.unseen_move[order],
+        view.unseen_alike[np.ix_(order, others)],
+    )
+
+
+def _places_of(belief: DataTree, variable: Variable, names: tuple[str, ...]) -> list[int]:
+    """Columns of these candidates in a square variable."""
+    # A belief of some of its candidates keeps the columns of all.
+    known = belief["constant_data"][_OTHER].to_numpy().tolist()
+    if not set(names) <= set(known):
+        raise BeliefError(
+            f"belief: expected constant_data/{variable.name} to have every candidate as "
+            f"{_OTHER}, found {len(known)} of them. Fit it again."
+        )
+    return [known.index(name) for name in names]
 
 
 def _variable(belief: DataTree, group: str, name: str) -> DataArray | None:

@@ -285,6 +285,17 @@ class BeliefView:
     unseen_share = Variable(_DATA, _P, "", "Their share of the value's variance.")
     unseen_covariance = Variable(_DATA, _PP, "(reward per step)^2", "Covariance of what they add.")
     unseen_spread = Variable(_DATA, _P, _STEP, "Sd of one such pair's worth.")
+    unseen_move = Variable(
+        _DATA,
+        ("policy", "unseen_pair"),
+        _STEP,
+        "Sd of what the value's mean would move by if the pair's worth were known.",
+    )
+    unseen_alike = Variable(_DATA, _PP, "", "Correlation of such a pair's worth to two candidates.")
+    unseen_state = Variable(
+        _DATA, ("unseen_pair",), "", "State of each pair that was never logged."
+    )
+    unseen_action = Variable(_DATA, ("unseen_pair",), "", "Its action.")
     action_standard_error = Variable(_DATA, _P, _STEP, "Error from drawing actions; 0 if exact.")
     elbo = Variable("fit_data", ("policy", "step"), "nats", "ELBO at each step of SVI.")
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from bayesdice_ppl.belief import BeliefView
     from bayesdice_ppl.logs import Logs
     from bayesdice_ppl.logs.logged_value import LoggedValue
-    from bayesdice_ppl.selection import InformationValue, Selection
+    from bayesdice_ppl.selection import InformationValue, Selection, TryingValue
     from bayesdice_ppl.simulation import TrueValue, World
 
 
@@ -80,6 +80,29 @@ def show_information(console: Console, worth: InformationValue) -> None:
     title = "Loss saved by knowing one value"
     show_rows(console, title, ["policy", "saves", "standard error"], rows)
     console.print(escape(worth.answer))
+
+
+def show_trying(console: Console, worth: TryingValue) -> None:
+    """Print how much loss is saved by knowing a pair that was never logged."""
+    saving = worth.table.filter(worth.table["value_of_trying"] > 0.0)
+    rows = [
+        [
+            row["state"],
+            row["action"],
+            f"{row['highest_mass']:.1%} by {row['taken_by']}",
+            f"{row['value_of_trying']:.3g}",
+            f"{row['standard_error']:.1g}",
+        ]
+        for row in saving.iter_rows(named=True)
+    ]
+    if rows:
+        title = "Loss saved by knowing one pair that was never logged"
+        headings = ["state", "action", "taken most", "saves", "standard error"]
+        show_rows(console, title, headings, rows)
+    console.print(escape(worth.answer))
+    others = len(worth.table) + worth.left_out - len(rows)
+    if others and rows:
+        console.print(f"{others:,} others save nothing that these draws show, or move less.")
 
 
 def show_logs(console: Console, logs: Logs) -> None:

@@ -137,7 +137,10 @@ def rank(
     ] = None,
     information: Annotated[
         bool,
-        typer.Option("--information", help="Also show which values are worth knowing better."),
+        typer.Option(
+            "--information",
+            help="Also show which values, and which pairs never logged, are worth knowing.",
+        ),
     ] = False,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="Also write the ranking, a .json file.")
@@ -145,11 +148,16 @@ def rank(
     overwrite: Overwrite = False,
 ) -> None:
     """Rank a saved belief under another score, without fitting again."""
-    from bayesdice_ppl.belief import load_belief
-    from bayesdice_ppl.cli.console import make_console, show_information, show_selection
+    from bayesdice_ppl.belief import load_belief, read_moves
+    from bayesdice_ppl.cli.console import (
+        make_console,
+        show_information,
+        show_selection,
+        show_trying,
+    )
     from bayesdice_ppl.outputs import check_file, write_json
     from bayesdice_ppl.selection import select as select_ranking
-    from bayesdice_ppl.selection import value_of_information
+    from bayesdice_ppl.selection import value_of_information, value_of_trying
 
     score, rules, within = judge.make(), launch.rules(), unseen.choice()
     if output is not None:
@@ -158,15 +166,22 @@ def rank(
     which = statistic or "value"
     selection = select_ranking(loaded, score, statistic=which, **rules, **within)
     content = ranking_content(selection, loaded, {"belief": belief.name})
-    worth = None
+    worth = trying = None
     if information:
         with make_console(stderr=True).status("Finding which values are worth knowing better ..."):
             worth = value_of_information(loaded, score, statistic=which, **rules)
+            # Pairs that the log does not have are known of the mean reward alone.
+            if which == "value" and read_moves(loaded, tuple(selection.order)) is not None:
+                trying = value_of_trying(loaded, score, **rules)
         content["information"] = {"perfect": worth.perfect, "table": worth.table.to_dicts()}
+        if trying is not None:
+            content["information"]["trying"] = trying.table.to_dicts()
     console = make_console()
     show_selection(console, selection)
     if worth is not None:
         show_information(console, worth)
+    if trying is not None:
+        show_trying(console, trying)
     if output is not None:
         write_json(content, output)
         console.print(f"Wrote {output}.", markup=False)

@@ -207,6 +207,10 @@ def lay_out(
         unseen_share=None if unseen is None else unseen.share,
         unseen_covariance=None if in_rewards is None else in_rewards.latents,
         unseen_spread=None if in_rewards is None else in_rewards.spread,
+        unseen_move=None if in_rewards is None else in_rewards.move,
+        unseen_alike=None if in_rewards is None else in_rewards.alike,
+        unseen_state=None if unseen is None else _unseen_labels(inputs)[0],
+        unseen_action=None if unseen is None else _unseen_labels(inputs)[1],
         **sampling_diagnostics(solution),
         **support._asdict(),
         **origin(
@@ -318,6 +322,14 @@ def _extrapolates(inputs: Inputs) -> bool:
     return not inputs.settings.tabular and not inputs.logs.vector_states
 
 
+def _unseen_labels(inputs: Inputs) -> tuple[np.ndarray, np.ndarray]:
+    """States and actions of the pairs that were never logged, as text."""
+    assert inputs.unseen is not None  # they are latents
+    assert inputs.actions is not None
+    states = inputs.logs.state_labels[inputs.unseen.state].astype(str)
+    return states, inputs.actions[inputs.unseen.action].astype(str)
+
+
 def _own_variables(prepared: Prepared, drawn: Draws, unseen: Unseen | None) -> OwnVariables:
     """What the model records of the ratio, and the pairs or features that it belongs to."""
     inputs = prepared.inputs
@@ -328,9 +340,8 @@ def _own_variables(prepared: Prepared, drawn: Draws, unseen: Unseen | None) -> O
         state = logs.state_labels[pairs.state].astype(str)
         action = inputs.actions[pairs.action].astype(str)
         coords = {"pair": [f"{s}, {a}" for s, a in zip(state, action, strict=True)]}
-        if unseen is not None and inputs.unseen is not None:
-            states = logs.state_labels[inputs.unseen.state].astype(str)
-            actions = inputs.actions[inputs.unseen.action].astype(str)
+        if unseen is not None:
+            states, actions = _unseen_labels(inputs)
             coords["unseen_pair"] = [f"{s}, {a}" for s, a in zip(states, actions, strict=True)]
         return OwnVariables(
             draws=draws,

@@ -123,6 +123,7 @@ def _unseen_from_units(
         + zero * view.unseen_mass.sum(axis=1),
         BeliefView.unseen_shift: first.scale * view.unseen_shift,
         BeliefView.unseen_spread: first.scale * view.unseen_spread,
+        BeliefView.unseen_move: first.scale * view.unseen_move,
         BeliefView.unseen_covariance: first.scale**2 * view.unseen_covariance,
     }
     for each, array in moved.items():

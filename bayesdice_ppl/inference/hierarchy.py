@@ -83,6 +83,9 @@ class Prediction(NamedTuple):
         Of the Student t with the kurtosis of the posterior, shape (J,).
     spread
         Posterior mean of the sd of one pair around what its state and action say, shape (J,).
+    move
+        Sd of what each sum would move by if the number of one of its pairs were known: their
+        posterior covariance over the sd of that number, shape (J, U).
     """
 
     mean: Float[np.ndarray, " J"]
@@ -90,6 +93,23 @@ class Prediction(NamedTuple):
     covariance: Float[np.ndarray, "J J"]
     degrees_of_freedom: Float[np.ndarray, " J"]
     spread: Float[np.ndarray, " J"]
+    move: Float[np.ndarray, "J U"]
+
+
+class _EachPair(NamedTuple):
+    """What is known of the number of each of the U pairs, at B combinations.
+
+    Attributes
+    ----------
+    mean, variance
+        Of the number, shape (B, U).
+    with_sum
+        Its covariance with the sum, shape (B, U).
+    """
+
+    mean: Float[np.ndarray, "B U"]
+    variance: Float[np.ndarray, "B U"]
+    with_sum: Float[np.ndarray, "B U"]
 
 
 class _Solved(NamedTuple):
@@ -103,12 +123,48 @@ class _Solved(NamedTuple):
         As in `Prediction`, shapes (B,) and (B, P).
     factors
         The error of the sum is each factor times independent standard normals, shapes (B, X).
+    pairs
+        The pairs of the sum, one by one; None where only the evidence is asked for.
     """
 
     evidence: Float[np.ndarray, " B"]
     mean: Float[np.ndarray, " B"]
     slope: Float[np.ndarray, "B P"]
     factors: tuple[Float[np.ndarray, "B X"], ...]
+    pairs: _EachPair | None = None
+
+
+class _Mixed:
+    """Moments of each pair's number over all spreads, gathered part by part."""
+
+    def __init__(self, n_sums: int, n_pairs: int) -> None:
+        shape = (n_sums, n_pairs)
+        self.first: tuple[np.ndarray, np.ndarray] | None = None
+        self.variance, self.with_sum = np.zeros(shape), np.zeros(shape)
+        self.off, self.sum_off = np.zeros(shape), np.zeros((n_sums, 1))
+
+    def add(
+        self, share: Float[np.ndarray, "G J"], mean: Float[np.ndarray, "G J"], pairs: _EachPair
+    ) -> None:
+        """Add some spreads, with their shares and the means of the sums."""
+        each = _EachPair(*(field.reshape(*share.shape, -1) for field in pairs))
+        if self.first is None:
+            # Means are taken from those of the first spreads, so that no large squares cancel.
+            self.first = (each.mean[0], mean[0][:, None])
+        off, sum_off = each.mean - self.first[0], mean[:, :, None] - self.first[1]
+        weight = share[:, :, None]
+        self.variance += (weight * (each.variance + off**2)).sum(axis=0)
+        self.with_sum += (weight * (each.with_sum + off * sum_off)).sum(axis=0)
+        self.off += (weight * off).sum(axis=0)
+        self.sum_off += (weight * sum_off).sum(axis=0)
+
+    def move(self) -> Float[np.ndarray, "J U"]:
+        """Covariance of each sum with the numbers of its pairs, over the sds of these."""
+        variance = np.maximum(self.variance - self.off**2, 0.0)
+        known = variance > 0.0
+        covariance = self.with_sum - self.off * self.sum_off
+        moved: np.ndarray = np.where(known, covariance / np.sqrt(np.where(known, variance, 1)), 0.0)
+        return moved
 
 
 def predict(pairs: PairNumbers, sums: Sums) -> Prediction:
@@ -148,6 +204,7 @@ def predict(pairs: PairNumbers, sums: Sums) -> Prediction:
     share, spreads = weight[kept], spreads[kept]
     slope, covariance = np.zeros((n_sums, n_pairs)), np.zeros((n_sums, n_sums))
     means, variances, done = np.zeros_like(share), np.zeros_like(share), 0
+    mixed = _Mixed(n_sums, len(sums.state))
     for found in _solved(pairs, sums, spreads, whole=True):
         n_points = len(found.mean) // n_sums
         here = slice(done, done + n_points)
@@ -159,12 +216,14 @@ def predict(pairs: PairNumbers, sums: Sums) -> Prediction:
             variances[here] += (factor**2).sum(axis=1).reshape(n_points, n_sums)
             scaled = factor.reshape(n_points, n_sums, -1) * np.sqrt(part)[:, :, None]
             covariance += np.einsum("gjx,gkx->jk", scaled, scaled, optimize=True)
+        assert found.pairs is not None  # they are part of the whole
+        mixed.add(part, means[here], found.pairs)
     mean = (share * means).sum(axis=0)
     off = means - mean
     covariance += (np.sqrt(share) * off).T @ (np.sqrt(share) * off)
     spread = pairs.scale * (share * spreads[:, 2:]).sum(axis=0)
     df = _matching_freedom(share, variances, off)
-    return Prediction(mean, slope, covariance, df, spread)
+    return Prediction(mean, slope, covariance, df, spread, mixed.move())
 
 
 def _spreads(
@@ -206,6 +265,7 @@ def _solved(
     columns = _n_actions(pairs, sums) + 1
     numbers = max((_n_states(pairs, sums) + columns) * columns, n_pairs, len(sums.state))
     size = max(MOST_NUMBERS // (n_sums * numbers), 1)
+    repeats = n_sums if _all_alike(pairs) else 1
     for start in range(0, len(spreads), size):
         part = spreads[start : start + size]
         repeated = pairs._replace(
@@ -216,7 +276,7 @@ def _solved(
         )
         weight = np.tile(sums.weight, (len(part), 1)) if whole else sums.weight
         each = np.repeat(part, n_sums, axis=0)
-        yield _solve(repeated, sums._replace(weight=weight), each, whole=whole)
+        yield _solve(repeated, sums._replace(weight=weight), each, whole=whole, repeats=repeats)
 
 
 def _first(pairs: PairNumbers) -> PairNumbers:
@@ -239,9 +299,17 @@ def _n_actions(pairs: PairNumbers, sums: Sums) -> int:
 
 
 def _solve(
-    pairs: PairNumbers, sums: Sums, spreads: Float[np.ndarray, "B 3"], *, whole: bool
+    pairs: PairNumbers,
+    sums: Sums,
+    spreads: Float[np.ndarray, "B 3"],
+    *,
+    whole: bool,
+    repeats: int = 1,
 ) -> _Solved:
-    """The model at given spreads of each quantity, the effects of states eliminated."""
+    """The model at given spreads of each quantity, the effects of states eliminated.
+
+    So many combinations in a row, `repeats`, differ in the weights of their sums alone.
+    """
     n_sums = len(pairs.value)
     n_states, n_actions = _n_states(pairs, sums), _n_actions(pairs, sums)
     tau_s, tau_a, tau_e = pairs.scale * spreads.T
@@ -295,15 +363,37 @@ def _solve(
     # The derivative of the mean: through the state's effect, and through level and actions.
     through_state = inverse * of_state
     centered = np.einsum("jsx,jx->js", damped, multiplier)
-    slope = weight * (
-        through_state[:, pairs.state]
-        + multiplier[:, :1]
-        + tau_a[:, None] * multiplier[:, 1:][:, pairs.action]
-        - centered[:, pairs.state]
-    )
+
+    def response(state: Int[np.ndarray, " X"], action: Int[np.ndarray, " X"]) -> np.ndarray:
+        """Covariance of the sum with the effects that some pairs have."""
+        of_pair: np.ndarray = (
+            through_state[:, state]
+            + multiplier[:, :1]
+            + tau_a[:, None] * multiplier[:, 1:][:, action]
+            - centered[:, state]
+        )
+        return of_pair
+
+    slope = weight * response(pairs.state, pairs.action)
     factors = (
         lower[:, :, 0],
         np.sqrt(inverse) * of_state,
         tau_e[:, None] * sums.weight,
     )
-    return _Solved(evidence, (slope * value).sum(axis=1), slope, factors)
+    # One by one: a pair asks for the level, its action and its state.
+    one = slice(None, None, repeats)
+    effect = np.linalg.solve(np.swapaxes(factor[one], 1, 2), half[one, :, None])[:, :, 0]
+    of_states = (inverse * y_state)[one] - np.einsum("jsx,jx->js", damped[one], effect)
+    root = np.linalg.solve(factor[one], np.broadcast_to(np.eye(n_actions + 1), factor[one].shape))
+    scale = tau_a[one, None]
+    through_action = root[:, :, :1] + scale[:, :, None] * root[:, :, 1:]
+    removed = root @ np.swapaxes(damped[one], 1, 2)
+    off = through_action[:, :, sums.action] - removed[:, :, sums.state]
+    variance = (off**2).sum(axis=1) + inverse[one][:, sums.state] + tau_e[one, None] ** 2
+    of_pair = effect[:, :1] + scale * effect[:, 1:][:, sums.action] + of_states[:, sums.state]
+    each = _EachPair(
+        np.repeat(of_pair, repeats, axis=0),
+        np.repeat(variance, repeats, axis=0),
+        response(sums.state, sums.action) + tau_e[:, None] ** 2 * sums.weight,
+    )
+    return _Solved(evidence, (slope * value).sum(axis=1), slope, factors, each)

@@ -64,6 +64,12 @@ class Unseen(NamedTuple):
         Of each value's Student t, shape (N,).
     spread
         Sd of one such pair's worth around what its state and action say, shape (N,).
+    move
+        Sd of what each value would move by if a pair's worth were known, shape (N, U): through the
+        pair's own mass, and through what it says of other pairs never logged. 0 for a pair that
+        no candidate takes.
+    alike
+        Correlation of what a pair is worth to two candidates, shape (N, N).
     """
 
     mass: Float[np.ndarray, "N U"]
@@ -74,6 +80,8 @@ class Unseen(NamedTuple):
     latents: Float[np.ndarray, "N N"]
     degrees_of_freedom: Float[np.ndarray, " N"]
     spread: Float[np.ndarray, " N"]
+    move: Float[np.ndarray, "N U"]
+    alike: Float[np.ndarray, "N N"]
 
     @property
     def share(self) -> Float[np.ndarray, " N"]:
@@ -99,7 +107,7 @@ class Unseen(NamedTuple):
         return np.where(before > 0.0, sd * grown, np.sqrt(sd**2 + after))
 
 
-_SQUARE = tuple(Unseen._fields.index(name) for name in ("covariance", "plain", "latents"))
+_SQUARE = tuple(Unseen._fields.index(name) for name in ("covariance", "plain", "latents", "alike"))
 
 
 def add_unseen(
@@ -180,7 +188,10 @@ def add_unseen(
     rest = np.maximum(after - own, 0.0)
     heavy = rest**2 / pilots.degrees_of_freedom + own**2 / found.degrees_of_freedom
     df = np.where(heavy > 0.0, after**2 / np.where(heavy > 0.0, heavy, 1.0), np.inf)
-    return Unseen(mass, base, found.mean - base, total, covariance, latents, df, found.spread)
+    move = np.zeros_like(mass)
+    move[:, taken] = found.move
+    shift = found.mean - base
+    return Unseen(mass, base, shift, total, covariance, latents, df, found.spread, move, alike)
 
 
 def _action_values(

@@ -22,6 +22,13 @@ _WINDOWS = (8, 2)
 _INNER_KNOTS = 2
 
 
+def in_turn(n_draws: int) -> list[tuple[Int[np.ndarray, " q"], Int[np.ndarray, " m"]]]:
+    """Split draws into those that judge and those that a choice is learned from, each in turn."""
+    part_of = np.arange(n_draws) * _PARTS * _RUNS // n_draws % _PARTS
+    parts = range(_PARTS)
+    return [(np.flatnonzero(part_of == p), np.flatnonzero(part_of != p)) for p in parts]
+
+
 def losses_of(problem: RankingProblem, prefixes: list[Prefix]) -> Float[np.ndarray, "R M"]:
     """Give the losses of prefixes, which may differ in length under a budget."""
     losses = np.empty((len(prefixes), len(problem.values)))
@@ -56,9 +63,7 @@ def saved_by_knowing(
     saved = np.zeros(len(known))
     if np.ptp(known) <= ROUNDING * np.abs(known).max():
         return saved
-    part_of = np.arange(len(known)) * _PARTS * _RUNS // len(known) % _PARTS
-    for part in range(_PARTS):
-        judged, learned = np.flatnonzero(part_of == part), np.flatnonzero(part_of != part)
+    for judged, learned in in_turn(len(known)):
         # The present choice is the first alternative.
         losses = losses_of(problem, _alternatives(problem, present, known, learned))
         change = losses - losses[0]

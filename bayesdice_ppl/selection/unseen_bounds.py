@@ -133,7 +133,7 @@ def parts_for_bounds(
             "unseen='bounds': expected values that are mean rewards, found the statistic "
             f"{read_statistic(belief)}, which bounds on rewards do not bound. Use unseen='pooled'."
         )
-    if parts is None and _takes_logged_actions_alone(view):
+    if parts is None and takes_logged_actions_alone(view):
         nothing, mean = np.zeros(len(names)), read_values(belief).values.mean(axis=(0, 1))
         return UnseenParts(
             np.zeros((len(names), 0)), mean, mean, nothing, np.zeros((len(names),) * 2), 1.0
@@ -147,7 +147,7 @@ def parts_for_bounds(
     return parts
 
 
-def _takes_logged_actions_alone(view: BeliefView) -> bool:
+def takes_logged_actions_alone(view: BeliefView) -> bool:
     """Whether the belief says that no candidate takes an action that the log does not have."""
     known = view.has(BeliefView.moved_mass) and view.has(BeliefView.lost_mass)
     return known and not np.any(view.moved_mass > _ROUNDING) and not np.any(view.lost_mass > 0.0)

@@ -2,10 +2,12 @@ import json
 import subprocess
 import sys
 
+import jax
 import numpy as np
 import polars as pl
 import pytest
 
+import bayesdice_ppl as bd
 from bayesdice_ppl import cli
 from tests.marks import slow
 
@@ -423,6 +425,25 @@ def test_rules_of_a_launch_and_risks_reach_the_ranking(fitted, run):
     code, out = run("rank", fitted, "--must-exclude", "logged", "--information")
     assert code in (0, 3), out.err
     assert "Loss saved by knowing one value" in " ".join(out.out.split())
+
+
+def test_information_has_the_pairs_that_the_log_does_not(tmp_path, run):
+    rng = np.random.default_rng(0)
+    frame = pl.DataFrame({"state": 0, "action": rng.integers(3, size=60), "reward": rng.random(60)})
+    policies = {
+        "known": bd.TabularPolicy([[0.4, 0.3, 0.3, 0.0]]),
+        "bold": bd.TabularPolicy([[0.0, 0.0, 0.0, 1.0]]),
+    }
+    logs = bd.Logs.from_dataframe(frame, actions=[0, 1, 2, 3])
+    belief = bd.fit(logs, policies, gamma=0.0, rng_key=jax.random.key(0), draws=400)
+    bd.save_belief(belief, tmp_path / "belief.nc")
+    code, out = run("rank", tmp_path / "belief.nc", "--information", "-o", tmp_path / "rank.json")
+    assert code in (0, 3), out.err
+    found = json.loads((tmp_path / "rank.json").read_text())["information"]["trying"]
+    exact = bd.value_of_trying(belief, bd.scores.regret(k=1))
+    assert [row["value_of_trying"] for row in found] == exact.table["value_of_trying"].to_list()
+    assert [(row["state"], row["action"], row["taken_by"]) for row in found] == [("0", "3", "bold")]
+    assert exact.answer in " ".join(out.out.split())
 
 
 @pytest.mark.parametrize(
