@@ -8,13 +8,22 @@ weighted as the candidate would get to them from their past, which says how far 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
 from bayesdice_ppl.belief import SupportWarning
 from bayesdice_ppl.fitting import gauges
+from bayesdice_ppl.fitting.alike import (
+    UNKNOWN,
+    Past,
+    centered_errors,
+    combined,
+    lay_past,
+    predicted,
+)
 from bayesdice_ppl.fitting.inputs import Inputs
 from bayesdice_ppl.inference import Problem
 
@@ -28,33 +37,15 @@ _TOLD = (
     "what was done three steps before",
     "the number of steps since the start",
 )
-FEWEST_EPISODES, STRETCHES, UNITS = 10, 20, 200
-"""With fewer episodes that many stretches of rows are taken for units; and most units, beyond which
-several count as one."""
-FEWEST = 50
-"""Rows with an earlier pair below which nothing can be seen."""
-UNKNOWN, START = 0, 1
-"""Codes of what came before a row: not in the log, or nothing; 2 more than the pair otherwise."""
+FEWEST_EPISODES, STRETCHES = 10, 20
+"""With fewer episodes that many stretches of rows are taken for units."""
+START = 1
+"""Code of a row that nothing came before; others have 2 more than the pair."""
 _REASON = (
     "rests on states that are not Markov: given state and action, {past} predicts what follows. "
     "This may move its value by {number:.1f} sds of its belief. Put {past} into the state, or what "
     "it stands for."
 )
-
-
-class Predicted(NamedTuple):
-    """Whether different units have like errors after like pasts.
-
-    Attributes
-    ----------
-    chance
-        Probability of errors that are as much alike by chance.
-    variance
-        Of the mean errors after each past; negative by chance.
-    """
-
-    chance: float
-    variance: float
 
 
 class Steps(NamedTuple):
@@ -111,55 +102,6 @@ def steps_of(inputs: Inputs, problem: Problem) -> Steps:
     )
 
 
-def predicted(
-    error: Float[np.ndarray, " n"],
-    pair: Int[np.ndarray, " n"],
-    past: Int[np.ndarray, " n"],
-    unit: Int[np.ndarray, " n"],
-) -> Predicted:
-    """Compare the errors that different units have after the same past.
-
-    Parameters
-    ----------
-    error
-        Errors, shape (n,).
-    pair, past
-        Codes of the pair of each row, and of what came before it, shape (n,).
-    unit
-        Rows of one code may move together, shape (n,).
-
-    Notes
-    -----
-    With S_u(k) the sum of unit u's errors after past k, from their means in the pair, and n_k its
-    rows, the statistic is sum_k (S(k)^2 - sum_u S_u(k)^2) / n_k. No error meets itself or others of
-    its unit, so that its mean is zero but for the means that were taken off, whose part is added
-    again. Under random signs its variance is twice the sum over u != v of
-    (sum_k S_u(k) S_v(k) / n_k)^2. Its law is taken as that of a chi-square.
-    """
-    from scipy.special import chdtrc
-
-    n_pairs, n_pasts = int(pair.max()) + 1, int(past.max()) + 1
-    visits = np.maximum(np.bincount(pair), 1)
-    centered = error - (np.bincount(pair, error) / visits)[pair]
-    rows = np.bincount(past, minlength=n_pasts).astype(np.float64)
-    fold = unit % UNITS
-    n_units = int(fold.max()) + 1
-    sums = np.bincount(fold * n_pasts + past, centered, n_units * n_pasts)
-    sums = sums.reshape(n_units, n_pasts) / np.sqrt(np.maximum(rows, 1.0))
-    own = float((sums**2).sum())
-    gram = sums @ sums.T
-    spread = float((gram**2).sum() - (np.diagonal(gram) ** 2).sum())
-    noise = np.bincount(pair, centered**2, n_pairs) / np.maximum(visits - 1, 1)
-    key, both = np.unique(pair * n_pasts + past, return_counts=True)
-    shared = both * (both - 1.0) / (visits[key // n_pasts] * rows[key % n_pasts])
-    excess = float((sums.sum(axis=0) ** 2).sum()) - own + float(noise[key // n_pasts] @ shared)
-    if not spread > 0.0:
-        return Predicted(1.0, 0.0)
-    freedom = own**2 / spread
-    chance = float(chdtrc(freedom, freedom * max(1.0 + excess / own, 0.0)))
-    return Predicted(chance, excess / max(float(rows.sum()), 1.0))
-
-
 def weights_ahead(
     weight: Float[np.ndarray, " n"],
     steps: Steps,
@@ -198,7 +140,7 @@ def weights_ahead(
 def likely_move(
     error: Float[np.ndarray, " n"],
     weight: Float[np.ndarray, " n"],
-    earlier: Int[np.ndarray, " n"],
+    past: Int[np.ndarray, " n"],
     steps: Steps,
     variance: float,
 ) -> float:
@@ -210,12 +152,12 @@ def likely_move(
         Errors, from the mean of their pair, shape (n,).
     weight
         The weights, shape (n,).
-    earlier
-        Code of the earlier pair, shape (n,).
+    past
+        Code of what came before, shape (n,).
     steps
         The log.
     variance
-        Of the mean errors after each earlier pair.
+        Of the mean errors after each past.
 
     Notes
     -----
@@ -228,7 +170,7 @@ def likely_move(
     each = off * error / n
     by_unit = np.bincount(steps.unit, each)
     noise = max(float(each @ each), float(by_unit @ by_unit))
-    after = np.bincount(earlier, off) / n
+    after = np.bincount(past, off) / n
     prior = max(variance, 0.0) * float(after @ after)
     if not prior > 0.0:
         return 0.0
@@ -236,15 +178,16 @@ def likely_move(
     return float(np.sqrt((kept * each.sum()) ** 2 + kept * noise))
 
 
-def pasts_of(inputs: Inputs, steps: Steps) -> list[tuple[str, Int[np.ndarray, " n"]]]:
-    """What is looked at of the past: a name, and a code of each row, `UNKNOWN` if it has none."""
-    past, found = steps.before, []
-    for told in _TOLD[:LAGS]:
-        found.append((told, np.where(past > START, past, UNKNOWN)))
-        past = np.where(steps.before > START, np.r_[UNKNOWN, past[:-1]], UNKNOWN)
+def pasts_of(inputs: Inputs, steps: Steps) -> list[Past]:
+    """Everything of the past that is looked at: the last of it is the number of steps."""
+    code, found = steps.before, []
+    for name in _TOLD[:LAGS]:
+        known = np.where(code > START, code, UNKNOWN)
+        found.append(lay_past(name, known, steps.pair, steps.unit))
+        code = np.where(steps.before > START, np.r_[UNKNOWN, code[:-1]], UNKNOWN)
     # Doubling steps: 0, 1, 2 to 3, 4 to 7, and so on.
-    since = np.frexp(inputs.logs.step[inputs.rows.mask])[1]
-    return [*found, (_TOLD[LAGS], since.astype(np.int64) + 1)]
+    since = np.frexp(inputs.logs.step[inputs.rows.mask])[1].astype(np.int64)
+    return [*found, lay_past(_TOLD[LAGS], since + 1, steps.pair, steps.unit)]
 
 
 def not_markov(
@@ -264,71 +207,49 @@ def not_markov(
         return []
     steps = steps_of(inputs, problem)
     pasts = pasts_of(inputs, steps)
-    fades = settings.gamma ** inputs.logs.step[inputs.rows.mask].astype(np.float64)
-    chances = np.ones((len(names), len(pasts)))
-    sizes = np.zeros((len(names), len(pasts)))
+    before = np.asarray(problem.pilots.error)
+
+    def errors(j: int) -> Float[np.ndarray, " n"]:
+        return centered_errors(inputs.reward + before[j][inputs.cell_of_row], steps.pair)
+
+    tests = []
     for j in range(len(names)):
-        row = _Row.of(inputs, problem, steps, j)
-        weight = row.ratio
-        for k, (_, past) in enumerate(pasts):
-            if k < LAGS:
-                weight = weights_ahead(weight, steps, row.likely, row.entering, settings.gamma)
-            else:
-                weight = row.ratio * fades / fades.mean()
-            known = past != UNKNOWN
-            if int(known.sum()) < FEWEST or np.ptp(past[known]) == 0:
-                continue
-            test = predicted(row.error[known], steps.pair[known], past[known], steps.unit[known])
-            chances[j, k] = test.chance
-            if test.chance < BY_CHANCE:
-                sizes[j, k] = likely_move(row.error, weight, past, steps, test.variance)
-    shown = [combined(column) < BY_CHANCE / len(pasts) for column in chances.T]
-    number = np.where(shown, sizes, 0.0) / np.maximum(sd, 1e-300)[:, None]
-    return [
-        warning
-        for j, name in enumerate(names)
-        for warning in gauges.PAST.judge(
-            name,
-            float(number[j].max()),
-            _REASON.format(past=pasts[int(number[j].argmax())][0], number=number[j].max()),
-        )
-    ]
+        error = errors(j)
+        tests.append([predicted(error, past) for past in pasts])
+    chances = np.array([[test.chance for test in row] for row in tests])
+    shown = np.array([combined(column) < BY_CHANCE / len(pasts) for column in chances.T])
+    if not shown.any():
+        return []
+    found: list[SupportWarning] = []
+    for j, name in enumerate(names):
+        sizes = np.zeros(len(pasts))
+        for k, weight in _weights(inputs, problem, steps, j, shown):
+            error = errors(j)
+            sizes[k] = likely_move(error, weight, pasts[k].code, steps, tests[j][k].variance)
+        most = int(sizes.argmax())
+        number = float(sizes[most]) / max(float(sd[j]), 1e-300)
+        reason = _REASON.format(past=pasts[most].name, number=number)
+        found += gauges.PAST.judge(name, number, reason)
+    return found
 
 
-def combined(chances: Float[np.ndarray, " N"]) -> float:
-    """One probability from those of several tests of one thing, however they depend on each other.
+def _weights(
+    inputs: Inputs, problem: Problem, steps: Steps, j: int, shown: Bool[np.ndarray, " L"]
+) -> Iterator[tuple[int, Float[np.ndarray, " n"]]]:
+    """A candidate's weights of the rows by each past that shows, and its number.
 
-    Parameters
-    ----------
-    chances
-        Probabilities of each, shape (N,).
-
-    Notes
-    -----
-    The Cauchy combination of Liu and Xie (2020). Tests that are all alike keep their probability,
-    where Bonferroni's rule would multiply it by their number.
+    If the number of steps shows, steps are weighted as they are discounted, and so are those of
+    which other weights are made.
     """
-    scores = np.tan((0.5 - np.clip(chances, 1e-15, 1.0 - 1e-15)) * np.pi)
-    return float(0.5 - np.arctan(scores.mean()) / np.pi)
-
-
-class _Row(NamedTuple):
-    """What a candidate makes of each row: error from its pair's mean, ratio, and action ratio."""
-
-    error: Float[np.ndarray, " n"]
-    ratio: Float[np.ndarray, " n"]
-    likely: Float[np.ndarray, " n"]
-    entering: float
-
-    @staticmethod
-    def of(inputs: Inputs, problem: Problem, steps: Steps, j: int) -> _Row:
-        pilots, pair = problem.pilots, steps.pair
-        error = inputs.reward + np.asarray(pilots.error)[j][inputs.cell_of_row]
-        mean = np.bincount(pair, error) / np.maximum(np.bincount(pair), 1)
-        likely = np.asarray(inputs.candidates.target)[j] / np.maximum(steps.share, 1e-300)
-        return _Row(
-            error - mean[pair],
-            np.asarray(pilots.by_pair)[j][pair],
-            likely[pair],
-            float(np.asarray(pilots.start_weight)[j]),
-        )
+    pilots, gamma = problem.pilots, inputs.settings.gamma
+    weight = np.asarray(pilots.by_pair)[j][steps.pair]
+    likely = np.asarray(inputs.candidates.target)[j] / np.maximum(steps.share, 1e-300)
+    entering = float(np.asarray(pilots.start_weight)[j])
+    if shown[LAGS]:
+        fades = gamma ** inputs.logs.step[inputs.rows.mask].astype(np.float64)
+        weight = weight * fades / fades.mean()
+        yield LAGS, weight
+    for k in range(LAGS):
+        weight = weights_ahead(weight, steps, likely[steps.pair], entering, gamma)
+        if shown[k]:
+            yield k, weight

@@ -82,8 +82,8 @@ def misfit(
     the others leave, and the sum is Pearson's statistic, with its moments (Haldane, 1937). Which of
     the other actions have a propensity is not known: the mean is that of all.
     """
-    pair = np.unique(np.stack([state, action]), axis=1, return_inverse=True)[1].ravel()
-    first = np.unique(pair, return_index=True)[1]
+    key = state.astype(np.int64) * (int(action.max()) + 1) + action
+    _, first, pair = np.unique(key, return_index=True, return_inverse=True)
     of_state = np.unique(state, return_inverse=True)[1]
     rows = np.bincount(of_state).astype(np.float64)
     of_pair = of_state[first]

@@ -16,6 +16,7 @@ from jaxtyping import Float, Int
 
 from bayesdice_ppl.belief import SupportWarning
 from bayesdice_ppl.fitting import gauges
+from bayesdice_ppl.fitting.alike import Past, centered_errors, combined, lay_past, predicted
 from bayesdice_ppl.fitting.gauges import Gauge
 from bayesdice_ppl.fitting.inputs import Inputs
 from bayesdice_ppl.inference import Problem
@@ -87,24 +88,16 @@ class Move(NamedTuple):
     size
         By how much the value moves.
     variance
-        Of that, if the state holds what matters.
-    degrees_of_freedom
-        Of the variance: as of that many errors of equal weight.
+        Of that by the noise of the errors.
     """
 
     size: float
     variance: float
-    degrees_of_freedom: float
 
     @property
-    def chance(self) -> float:
-        """Probability of a move as large, to either side, if the state holds what matters."""
-        from scipy.special import stdtr
-
-        if not self.variance > 0.0:
-            return 1.0
-        score = abs(self.size) / np.sqrt(self.variance)
-        return float(2.0 * stdtr(max(self.degrees_of_freedom, 1.0), -score))
+    def beyond(self) -> float:
+        """Root of the square that the move has beyond its variance."""
+        return float(np.sqrt(max(self.size**2 - self.variance, 0.0)))
 
 
 class Look(NamedTuple):
@@ -120,15 +113,15 @@ class Look(NamedTuple):
         The rows, by what the weights depend on.
     factor
         By which a candidate's ratio is multiplied, shape (G,).
-    between
-        Whether shares of actions are compared between periods.
+    kinds
+        The rows by what errors may depend on, in one way and another.
     """
 
     gauge: Gauge
     reason: str
     groups: Groups
     factor: Float[np.ndarray, " G"]
-    between: bool = False
+    kinds: tuple[Past, ...]
 
 
 def group_rows(
@@ -201,10 +194,8 @@ def move_of(groups: Groups, errors: Errors, weight: Float[np.ndarray, " G"]) -> 
     n, centered = groups.rows.sum(), centered_weight(groups, weight)
     visits = errors.visits[groups.pair]
     scale = np.where(visits > 1.0, visits / np.maximum(visits - 1.0, 1.0), 0.0)
-    parts = centered**2 * errors.square * scale / n**2
-    variance, each = float(parts.sum()), float((parts**2 / groups.rows).sum())
-    freedom = variance**2 / each if each > 0.0 else np.inf
-    return Move(float(centered @ errors.total / n), variance, freedom)
+    variance = float((centered**2 * errors.square * scale).sum()) / n**2
+    return Move(float(centered @ errors.total / n), variance)
 
 
 def centered_weight(groups: Groups, weight: Float[np.ndarray, " G"]) -> Float[np.ndarray, " G"]:
@@ -231,42 +222,25 @@ def share_anew(groups: Groups, state_of_pair: Int[np.ndarray, " P"]) -> Float[np
     return np.asarray(share_of(groups, state_of_pair)[groups.pair] * in_state / in_pair)
 
 
-def share_noise(
-    groups: Groups,
-    errors: Errors,
-    ratio: Float[np.ndarray, " P"],
-    state_of_pair: Int[np.ndarray, " P"],
-) -> float:
-    """Variance of a move by shares that differ by chance, where rewards do drift.
+def shares_changed(groups: Groups, state_of_pair: Int[np.ndarray, " P"]) -> float:
+    """Probability of shares of actions that differ as much between periods, if they are the same.
 
-    Parameters
-    ----------
-    groups, errors
-        The rows by period, and the candidate's errors.
-    ratio
-        The candidate's ratio of each pair, shape (P,).
-    state_of_pair
-        Shape (P,).
-
-    Notes
-    -----
-    In a period a state's actions are drawn anew, and the drift of its pairs goes with how often
-    each was drawn. Of the variance of a multinomial the noise of the drift itself is taken off.
+    Pearson's chi-square of actions by period, over all states.
     """
-    n, n_parts = groups.rows.sum(), int(groups.other.max()) + 1
+    from scipy.special import chdtrc
+
+    n_parts = int(groups.other.max()) + 1
     at, of_group = np.unique(groups.pair * n_parts + groups.other, return_inverse=True)
-    pair = at // n_parts
-    count = np.bincount(of_group, groups.rows)
-    drift = np.bincount(of_group, errors.total) / count
+    pair, rows = at // n_parts, np.bincount(of_group, groups.rows)
     within = state_of_pair[pair] * n_parts + at % n_parts
+    in_state = np.bincount(within, rows)
     share = share_of(groups, state_of_pair)[pair]
-    moved = ratio[pair] * drift / n
-    visits = np.bincount(within, count)
-    mean, square = (np.bincount(within, share * each) for each in (moved, moved**2))
-    noise = np.bincount(groups.pair, errors.square, len(ratio))
-    noise = (noise / np.maximum(errors.visits - 1.0, 1.0))[pair] / count
-    by_chance = visits[within] * share * (ratio[pair] / n) ** 2 * noise
-    return max(float(visits @ (square - mean**2)) - float(by_chance.sum()), 0.0)
+    # Empty places of the table add their expected number, which the rest of the sum leaves.
+    statistic = float((rows**2 / (in_state[within] * share)).sum() - rows.sum())
+    actions = np.bincount(state_of_pair[np.unique(pair)])
+    periods = np.bincount(np.flatnonzero(in_state) // n_parts, minlength=len(actions))
+    freedom = float(((actions - 1) * np.maximum(periods - 1, 0))[actions > 0].sum())
+    return float(chdtrc(freedom, statistic)) if freedom > 0.0 else 1.0
 
 
 def looks_of(inputs: Inputs, problem: Problem, *, sound: bool) -> Iterator[Look]:
@@ -288,19 +262,29 @@ def looks_of(inputs: Inputs, problem: Problem, *, sound: bool) -> Iterator[Look]
         return group_rows(cell, cells.pair, inputs.reward, other)
 
     # A policy that followed its rewards moves with them by itself, and is told of as such.
-    follows = problem.unit is not None and problem.unit.adaptive
-    if not follows:
-        for parts in PERIODS:
-            groups = grouped(np.arange(n) * parts // n)
-            factor = share_anew(groups, cells.pair_state)
-            yield Look(gauges.TOGETHER, _DRIFTED, groups, factor, between=True)
-        chance = inputs.logs.propensity
-        if sound and chance is not None:
-            levels, level = np.unique(chance[inputs.rows.mask], return_inverse=True)
-            groups = grouped(level)
-            if len(groups.rows) > len(np.unique(groups.cell)):
-                share = share_of(groups, cells.pair_state)[groups.pair]
-                yield Look(gauges.HIDDEN, _HIDDEN, groups, share / levels[groups.other])
+    if problem.unit is not None and problem.unit.adaptive:
+        return
+    pair, unit = inputs.pairs.of_row, _unit_of(inputs, problem)
+    for parts in PERIODS:
+        period = np.arange(n) * parts // n
+        groups = grouped(period)
+        if shares_changed(groups, cells.pair_state) > BY_CHANCE / len(PERIODS):
+            continue
+        factor = share_anew(groups, cells.pair_state)
+        kinds = tuple(
+            lay_past("", 1 + code, pair, unit) for code in (period, parts * pair + period)
+        )
+        yield Look(gauges.TOGETHER, _DRIFTED, groups, factor, kinds)
+    chance = inputs.logs.propensity
+    if sound and chance is not None:
+        levels, level = np.unique(chance[inputs.rows.mask], return_inverse=True)
+        groups = grouped(level)
+        if len(groups.rows) > len(np.unique(groups.cell)):
+            share = share_of(groups, cells.pair_state)[groups.pair]
+            mean = np.bincount(pair, levels[level]) / np.maximum(np.bincount(pair), 1)
+            high = (levels[level] > mean[pair]).astype(np.int64)
+            kinds = (lay_past("", 1 + 2 * pair + high, pair, unit),)
+            yield Look(gauges.HIDDEN, _HIDDEN, groups, share / levels[groups.other], kinds)
 
 
 def unlike_rows(
@@ -313,74 +297,53 @@ def unlike_rows(
     inputs, problem
         The log, and what was fitted of the mean reward.
     sd
-        Sd of each belief, shape (N,).
+        Sd of each belief, shape (N,). Where stretches of rows move together, drift itself has made
+        it wider, and that is taken off.
     sound
         Whether the log has propensities that fit its actions.
     """
-    settings = inputs.settings
+    settings, names = inputs.settings, inputs.names
     if not (settings.tabular and settings.plain and settings.constraint.value_constraint):
         return []
-    names = inputs.names
-    worst: dict[tuple[str, str], tuple[float, Look]] = {}
-    looks = list(looks_of(inputs, problem, sound=sound))
-    for look in looks:
-        chance = BY_CHANCE / len(names)
-        if look.between:
-            chance /= len(PERIODS)
+    unit, plain = problem.unit, np.maximum(sd, 1e-300)
+    if unit is not None and any(each.by_order for each in unit.groupings):
+        plain = plain / unit.wider[: len(names)]
+    pair, error = inputs.pairs.of_row, np.asarray(problem.pilots.error)
+    ratio = np.asarray(problem.pilots.by_pair)
+    found: dict[tuple[str, str], tuple[float, Look]] = {}
+    for look in looks_of(inputs, problem, sound=sound):
+        # At gamma = 0 errors are those of the rewards, whoever the candidate is.
+        several = range(len(names) if settings.gamma > 0.0 else 1)
+        own = (inputs.reward + error[j][inputs.cell_of_row] for j in several)
+        rows = [centered_errors(each, pair) for each in own]
+        limit = BY_CHANCE / len(look.kinds)
+        if look.gauge is gauges.TOGETHER:
+            limit /= len(PERIODS)
+        if all(
+            combined(np.array([predicted(row, kind).chance for row in rows])) > limit
+            for kind in look.kinds
+        ):
+            continue
+        groups = look.groups
         for j, name in enumerate(names):
-            number = _number(look, inputs, problem, j, chance) / max(float(sd[j]), 1e-300)
-            if number > worst.get((look.gauge.name, name), (0.0, look))[0]:
-                worst[look.gauge.name, name] = number, look
+            errors = errors_of(groups, error[j], ratio.shape[1])
+            move = move_of(groups, errors, ratio[j][groups.pair] * look.factor)
+            number = move.beyond / float(plain[j])
+            if number > found.get((look.gauge.name, name), (0.0, look))[0]:
+                found[look.gauge.name, name] = number, look
     return [
         warning
-        for (_, name), (number, look) in worst.items()
+        for (_, name), (number, look) in found.items()
         for warning in look.gauge.judge(name, number, look.reason.format(number))
     ]
 
 
-def _number(look: Look, inputs: Inputs, problem: Problem, j: int, chance: float) -> float:
-    """By how much a value moves, or 0 if that may be by chance."""
-    groups, pilots, cells = look.groups, problem.pilots, inputs.cells
-    ratio, error = (np.asarray(each)[j] for each in (pilots.by_pair, pilots.error))
-    errors = errors_of(groups, error, len(ratio))
-    weight = ratio[groups.pair] * look.factor
-    move = move_of(groups, errors, weight)
-    if move.chance > chance:
-        return 0.0
-    if look.between:
-        more = share_noise(groups, errors, ratio, cells.pair_state)
-        move = move._replace(variance=move.variance + more)
-    for code in _units(inputs, problem):
-        move = _by_unit(move, groups, errors, weight, error, inputs, code)
-    return abs(move.size) if move.chance <= chance else 0.0
-
-
-def _units(inputs: Inputs, problem: Problem) -> list[Int[np.ndarray, " n"]]:
-    """Groups of rows that may move together: episodes, and columns that the belief has as units."""
+def _unit_of(inputs: Inputs, problem: Problem) -> Int[np.ndarray, " n"]:
+    """Groups of rows that may move together: a column that is the unit, episodes, or rows."""
+    groupings = () if problem.unit is None else problem.unit.groupings
+    for each in groupings:
+        if not each.by_order:
+            return np.unique(each.of_row, return_inverse=True)[1]
     episode = inputs.logs.episode[inputs.rows.mask]
-    found = [episode] if FEWEST_EPISODES <= len(np.unique(episode)) < len(episode) else []
-    if problem.unit is not None:
-        found += [each.of_row for each in problem.unit.groupings if not each.by_order]
-    return found
-
-
-def _by_unit(
-    move: Move,
-    groups: Groups,
-    errors: Errors,
-    weight: Float[np.ndarray, " G"],
-    error: Float[np.ndarray, " C"],
-    inputs: Inputs,
-    code: Int[np.ndarray, " n"],
-) -> Move:
-    """The same move with the variance that rows of one unit give it, if that is larger."""
-    each = inputs.reward + error[groups.cell][groups.of_row]
-    pair = inputs.pairs.of_row
-    each = each - (np.bincount(pair, each) / np.maximum(errors.visits, 1.0))[pair]
-    sums = np.bincount(code, centered_weight(groups, weight)[groups.of_row] * each)
-    n, n_units = groups.rows.sum(), len(np.unique(code))
-    variance = float(sums @ sums) / n**2 * n_units / (n_units - 1.0)
-    if variance <= move.variance:
-        return move
-    fourth = float((sums**4).sum())
-    return Move(move.size, variance, float(sums @ sums) ** 2 / fourth)
+    several = inputs.logs.n_episodes >= FEWEST_EPISODES
+    return episode if several else np.arange(len(episode))
