@@ -34,6 +34,7 @@ TABLES = (
     "adaptive",
     "far",
     "promise",
+    "policy",
 )
 COVERAGE = (
     "calibration",
@@ -48,6 +49,7 @@ COVERAGE = (
     "adaptive",
     "far",
     "promise",
+    "policy",
 )
 """Tables of trials, whose number can be chosen."""
 

@@ -1,29 +1,31 @@
-"""Policy: does a fit find propensities that do not fit, hidden reasons, and states that are not Markov.
+"""Policy: are propensities that do not fit, hidden reasons and states that are not Markov found.
 
 Each kind of log breaks one thing that a belief takes for granted of its logging policy or of its
 states, or breaks nothing and only looks like it. Truths are closed forms of the population.
 """
 
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import polars as pl
 
 from bayesdice_ppl.fitting import gauges
-from benchmarks.promise import Kind, World, draw
+from benchmarks.promise import KINDS, Kind, World, draw, measure
+from benchmarks.tables import RESULTS, write_table
 
 TRIALS = 200
 COMMAND = "python -m benchmarks policy"
 OWN = (gauges.PROPENSITIES, gauges.TOGETHER, gauges.HIDDEN, gauges.PAST)
 NOTES = (
-    "`healthy`: whether nothing is wrong that these gauges are for. `all_90`, `all_mace`: coverage "
-    "of 90 % intervals, and mean of |coverage - nominal| at 50, 80, 90 and 95 %, of all candidates. "
-    "One column for each gauge (`bayesdice_ppl.fitting.gauges`): share of candidates that it warns "
-    "of, or abstains from. `warned`, `abstained`: the same by any gauge of a belief. `kept_90`: "
-    "coverage of those that are not abstained from.",
+    "`healthy`: whether there is nothing that these gauges are for. `all_90`, `all_mace`: coverage "
+    "of 90 % intervals, and mean of |coverage - nominal| at 50, 80, 90 and 95 %, of all "
+    "candidates. One column for each gauge: share of candidates that it warns of, or abstains "
+    "from. `warned`, `abstained`: the same by any gauge of a belief. `kept_90`: coverage of those "
+    "that are not abstained from.",
     "Every kind has eight worlds, which take turns, and three candidates. Log i of a kind is drawn "
-    "by `default_rng([100 + number of the kind, 1, i])`, its world by `default_rng([100 + number of "
-    "the kind, 0, i mod 8])`; the last kinds are those of promise.md, drawn as there.",
+    "by `default_rng([100 + number of the kind, 1, i])`, its world by `default_rng([100 + number "
+    "of the kind, 0, i mod 8])`. Those at the end are from promise.md, drawn as there.",
 )
 
 type Make = Callable[[np.random.Generator], World]
@@ -112,7 +114,7 @@ def thompson_chances(rng: np.random.Generator) -> World:
 
 
 def by_user(rng: np.random.Generator) -> World:
-    """Fifty users in turn, each with an effect and its own taste of the same policy's actions."""
+    """A hundred users in turn, each with an effect and with its own taste of actions."""
     mean = rng.normal(size=(3, 3))
     tables = [rng.dirichlet(np.ones(3), size=3) for _ in range(3)]
     logging = rng.dirichlet(np.full(3, 5.0), size=3)
@@ -270,3 +272,27 @@ OWN_KINDS = (
     Kind("MDP, gamma 0.9, n 5,000, hidden mood", 0.9, unseen_part(125, 40, 0.9, "mood")),
     Kind("MDP, gamma 0.9, n 5,000, two types of episodes", 0.9, unseen_part(125, 40, 0.9, "type")),
 )
+
+
+def main(trials: int = TRIALS, folder: Path = RESULTS) -> None:
+    """Measure every kind and write the table."""
+    own = [(100 + number, kind) for number, kind in enumerate(OWN_KINDS)]
+    shared = [(number, kind) for number, kind in enumerate(KINDS) if kind.healthy or number < 2]
+    rows = []
+    for number, kind in (*own, *shared):
+        row, shares = measure(number, kind, trials)
+        rows.append(
+            {
+                "kind": kind.name,
+                "healthy": number < 100 or kind.healthy,
+                "logs": trials,
+                "all_90": row["all_90"],
+                "all_mace": row["all_mace"],
+                **{gauge.name: shares.get(gauge.name, 0.0) for gauge in OWN},
+                "warned": row["warned"],
+                "abstained": row["abstained"],
+                "kept_90": row["cov_90"],
+            }
+        )
+        print(rows[-1], flush=True)
+    print(write_table("policy", rows, command=COMMAND, notes=NOTES, folder=folder))

@@ -113,8 +113,6 @@ def predicted(error: Float[np.ndarray, " n"], past: Past) -> Predicted:
     again. Under random signs its variance is twice the sum over u != v of
     (sum_k S_u(k) S_v(k) / n_k)^2. Its law is taken as that of a chi-square.
     """
-    from scipy.special import chdtrc
-
     if len(past.rows) < FEWEST or np.count_nonzero(past.size) < 2:
         return Predicted(1.0, 0.0)
     found, n_pasts = error[past.rows], len(past.size)
@@ -124,16 +122,33 @@ def predicted(error: Float[np.ndarray, " n"], past: Past) -> Predicted:
     n_units = int(past.cell.max()) // n_pasts + 1
     sums = np.bincount(past.cell, centered, n_units * n_pasts).reshape(n_units, n_pasts)
     sums = sums / np.sqrt(np.maximum(past.size, 1.0))
+    noise = np.bincount(past.pair, centered**2, len(visits)) / np.maximum(visits - 1.0, 1.0)
+    return alike(sums, float(noise @ past.meeting), len(past.rows))
+
+
+def alike(sums: Float[np.ndarray, "U K"], lost: float, n_rows: int) -> Predicted:
+    """Compare the squares of sums over all units with those of each.
+
+    Parameters
+    ----------
+    sums
+        Of each unit, in K coordinates of mean zero.
+    lost
+        What the excess of the squares lacks on average.
+    n_rows
+        Number of rows.
+    """
+    from scipy.special import chdtrc
+
     own = float((sums**2).sum())
     gram = sums @ sums.T
     spread = float((gram**2).sum() - (np.diagonal(gram) ** 2).sum())
     if not spread > 0.0:
         return Predicted(1.0, 0.0)
-    noise = np.bincount(past.pair, centered**2, len(visits)) / np.maximum(visits - 1.0, 1.0)
-    excess = float((sums.sum(axis=0) ** 2).sum()) - own + float(noise @ past.meeting)
+    excess = float((sums.sum(axis=0) ** 2).sum()) - own + lost
     freedom = own**2 / spread
     chance = float(chdtrc(freedom, freedom * max(1.0 + excess / own, 0.0)))
-    return Predicted(chance, excess / len(past.rows))
+    return Predicted(chance, excess / n_rows)
 
 
 def centered_errors(

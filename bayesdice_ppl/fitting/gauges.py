@@ -109,7 +109,7 @@ MIXING = Gauge("mixing", "R-hat of the chains of NUTS", 1.05, 1.05)
 HEAVY = Gauge("heavy tail", "index of the rewards' tail, if few errors make the width", 0.5, 0.5)
 FEW_ERRORS = Gauge("few errors", "effective errors that make the width", 3.0, 2.0, falls=True)
 PROPENSITIES = Gauge(
-    "propensities", "relative error of the logged propensities, if actions show one", 0.05
+    "propensities", "relative error of the logged propensities, where actions show one", 0.05
 )
 TOGETHER = Gauge(
     "drift together",

@@ -29,8 +29,8 @@ FEWEST, FEWEST_EPISODES = 20, 10
 """Rows, and episodes, below which nothing can be seen."""
 _DRIFTED = (
     "rests on a log in which rewards and shares of actions changed together along the rows. With "
-    "each period's own shares its value moves by {:.1f} sds of its belief. Put the period into the "
-    "state, or log a fixed policy."
+    "each period's own shares its value moves by {:.1f} of the sds that independent rows give it. "
+    "Put the period into the state, or log a fixed policy."
 )
 _HIDDEN = (
     "rests on a log whose propensities vary within a state, and rewards vary with them: the "
