@@ -217,18 +217,20 @@ def not_markov(
         error = errors(j)
         tests.append([predicted(error, past) for past in pasts])
     chances = np.array([[test.chance for test in row] for row in tests])
-    shown = np.array([combined(column) < BY_CHANCE / len(pasts) for column in chances.T])
+    each = np.array([combined(column) for column in chances.T])
+    shown = each < BY_CHANCE / len(pasts)
     if not shown.any():
         return []
+    # Pasts that lie close together show each other; the clearest is told.
+    clearest = pasts[int(each.argmin())].name
     found: list[SupportWarning] = []
     for j, name in enumerate(names):
         sizes = np.zeros(len(pasts))
         for k, weight in _weights(inputs, problem, steps, j, shown):
             error = errors(j)
             sizes[k] = likely_move(error, weight, pasts[k].code, steps, tests[j][k].variance)
-        most = int(sizes.argmax())
-        number = float(sizes[most]) / max(float(sd[j]), 1e-300)
-        reason = _REASON.format(past=pasts[most].name, number=number)
+        number = float(sizes.max()) / max(float(sd[j]), 1e-300)
+        reason = _REASON.format(past=clearest, number=number)
         found += gauges.PAST.judge(name, number, reason)
     return found
 
