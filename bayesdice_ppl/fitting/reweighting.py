@@ -40,7 +40,7 @@ _HIDDEN = (
 )
 
 
-class Groups(NamedTuple):
+class SortedRows(NamedTuple):
     """Rows that share their cell and what else is looked at, counted.
 
     Attributes
@@ -119,7 +119,7 @@ class Look(NamedTuple):
 
     gauge: Gauge
     reason: str
-    groups: Groups
+    groups: SortedRows
     factor: Float[np.ndarray, " G"]
     kinds: tuple[Past, ...]
 
@@ -129,7 +129,7 @@ def group_rows(
     pair_of_cell: Int[np.ndarray, " C"],
     reward: Float[np.ndarray, " n"],
     other: Int[np.ndarray, " n"],
-) -> Groups:
+) -> SortedRows:
     """Count the rows by their cell and by a code of what else is looked at.
 
     Parameters
@@ -142,7 +142,7 @@ def group_rows(
     size = int(other.max()) + 1
     key, of_row = np.unique(cell.astype(np.int64) * size + other, return_inverse=True)
     count = np.bincount(of_row).astype(np.float64)
-    return Groups(
+    return SortedRows(
         key // size,
         pair_of_cell[key // size],
         key % size,
@@ -153,7 +153,7 @@ def group_rows(
     )
 
 
-def errors_of(groups: Groups, error: Float[np.ndarray, " C"], n_pairs: int) -> Errors:
+def errors_of(groups: SortedRows, error: Float[np.ndarray, " C"], n_pairs: int) -> Errors:
     """Errors of a candidate in each group.
 
     Parameters
@@ -176,7 +176,7 @@ def errors_of(groups: Groups, error: Float[np.ndarray, " C"], n_pairs: int) -> E
     )
 
 
-def move_of(groups: Groups, errors: Errors, weight: Float[np.ndarray, " G"]) -> Move:
+def move_of(groups: SortedRows, errors: Errors, weight: Float[np.ndarray, " G"]) -> Move:
     """What a candidate's value moves by, if its rows have these weights instead of one for a pair.
 
     Parameters
@@ -198,21 +198,21 @@ def move_of(groups: Groups, errors: Errors, weight: Float[np.ndarray, " G"]) -> 
     return Move(float(centered @ errors.total / n), variance)
 
 
-def centered_weight(groups: Groups, weight: Float[np.ndarray, " G"]) -> Float[np.ndarray, " G"]:
+def centered_weight(groups: SortedRows, weight: Float[np.ndarray, " G"]) -> Float[np.ndarray, " G"]:
     """Weights from their mean in the pair."""
     sums = np.bincount(groups.pair, groups.rows * weight)
     mean = sums / np.maximum(np.bincount(groups.pair, groups.rows), 1.0)
     return np.asarray(weight - mean[groups.pair])
 
 
-def share_of(groups: Groups, state_of_pair: Int[np.ndarray, " P"]) -> Float[np.ndarray, " P"]:
+def share_of(groups: SortedRows, state_of_pair: Int[np.ndarray, " P"]) -> Float[np.ndarray, " P"]:
     """Share of each pair in the rows of its state, shape (P,)."""
     visits = np.bincount(groups.pair, groups.rows, len(state_of_pair))
     total = np.bincount(state_of_pair, visits)[state_of_pair]
     return np.asarray(visits / np.maximum(total, 1.0))
 
 
-def share_anew(groups: Groups, state_of_pair: Int[np.ndarray, " P"]) -> Float[np.ndarray, " G"]:
+def share_anew(groups: SortedRows, state_of_pair: Int[np.ndarray, " P"]) -> Float[np.ndarray, " G"]:
     """Share of each pair in its state over that in the group's period, shape (G,)."""
     n_parts = int(groups.other.max()) + 1
     at = groups.pair * n_parts + groups.other
@@ -222,7 +222,7 @@ def share_anew(groups: Groups, state_of_pair: Int[np.ndarray, " P"]) -> Float[np
     return np.asarray(share_of(groups, state_of_pair)[groups.pair] * in_state / in_pair)
 
 
-def shares_changed(groups: Groups, state_of_pair: Int[np.ndarray, " P"]) -> float:
+def shares_changed(groups: SortedRows, state_of_pair: Int[np.ndarray, " P"]) -> float:
     """Probability of shares of actions that differ as much between periods, if they are the same.
 
     Pearson's chi-square of actions by period, over all states.
@@ -258,7 +258,7 @@ def looks_of(inputs: Inputs, problem: Problem, *, sound: bool) -> Iterator[Look]
     if n < FEWEST:
         return
 
-    def grouped(other: Int[np.ndarray, " n"]) -> Groups:
+    def grouped(other: Int[np.ndarray, " n"]) -> SortedRows:
         return group_rows(cell, cells.pair, inputs.reward, other)
 
     # A policy that followed its rewards moves with them by itself, and is told of as such.
@@ -339,7 +339,7 @@ def unlike_rows(
 
 
 def _unit_of(inputs: Inputs, problem: Problem) -> Int[np.ndarray, " n"]:
-    """Groups of rows that may move together: a column that is the unit, episodes, or rows."""
+    """SortedRows of rows that may move together: a column that is the unit, episodes, or rows."""
     groupings = () if problem.unit is None else problem.unit.groupings
     for each in groupings:
         if not each.by_order:
