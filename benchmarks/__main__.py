@@ -34,6 +34,7 @@ TABLES = (
     "adaptive",
     "far",
     "promise",
+    "policy",
     "risk_coverage",
 )
 UNCOUNTED = (

@@ -11,8 +11,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from bayesdice_ppl.fitting import gauges
 from bayesdice_ppl.fitting.adaptive import follow_chances
 from bayesdice_ppl.fitting.inputs import Inputs
+from bayesdice_ppl.fitting.propensities import misfit_of
 from bayesdice_ppl.inference import Correction, Dependence, pooled_means, weighted_values
 
 FEWEST_VISITS = 5.0
@@ -79,6 +81,9 @@ def _weighted(inputs: Inputs) -> Correction | None:
     chance, pair, reward = logs.propensity[mask], inputs.pairs.of_row, inputs.reward
     chances = follow_chances(logs.state[mask], logs.action[mask], reward, chance)
     if not chances.sound or chances.fewest.min() < FEWEST_VISITS:
+        return None
+    fits = misfit_of(inputs)
+    if fits is None or fits.found > gauges.PROPENSITIES.warns:
         return None
     share, target = _in_states(inputs)
     found = weighted_values(pair, reward, chance, inputs.pairs.state, target, share)

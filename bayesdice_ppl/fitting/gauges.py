@@ -108,6 +108,19 @@ DRIFT = Gauge("convergence", "how far SVI moved in its last window", 0.1, 0.1)
 MIXING = Gauge("mixing", "R-hat of the chains of NUTS", 1.05, 1.05)
 HEAVY = Gauge("heavy tail", "index of the rewards' tail, if few errors make the width", 0.3, 0.5)
 FEW_ERRORS = Gauge("few errors", "effective errors that make the width", 3.0, 2.0, falls=True)
+PROPENSITIES = Gauge(
+    "propensities", "relative error of the logged propensities, where actions show one", 0.05
+)
+TOGETHER = Gauge(
+    "drift together",
+    "move of the value if shares of actions had not drifted, in sds",
+    0.25,
+    1.0,
+)
+HIDDEN = Gauge(
+    "hidden context", "the same, if propensities had not varied within a state", 0.25, 1.0
+)
+PAST = Gauge("not Markov", "likely move of the value by what came before, in its sds", 0.25, 1.0)
 
 GAUGES = tuple(each for each in list(globals().values()) if isinstance(each, Gauge))
 """All of them, in the order above."""

@@ -16,8 +16,12 @@ from jaxtyping import Float, PRNGKeyArray
 from bayesdice_ppl.arrays import compiled_for_jax, each
 from bayesdice_ppl.belief import OwnVariables, SupportWarning, make_belief, origin
 from bayesdice_ppl.errors import SettingsError
+from bayesdice_ppl.fitting import gauges
 from bayesdice_ppl.fitting.choose_features import Alternative
+from bayesdice_ppl.fitting.history import not_markov
 from bayesdice_ppl.fitting.inputs import Inputs, Prepared
+from bayesdice_ppl.fitting.propensities import misfit_of, wrong_propensities
+from bayesdice_ppl.fitting.reweighting import unlike_rows
 from bayesdice_ppl.fitting.settings import FitSettings
 from bayesdice_ppl.fitting.simulated_states import outside_log
 from bayesdice_ppl.fitting.support import (
@@ -159,6 +163,11 @@ def lay_out(
         warnings += odd_spread(names, sd, used, settings.gamma)
         if settings.tabular and unseen is None:
             warnings += moved_shift(names, support.moved_mass, sd, used)
+    unfit = misfit_of(inputs)
+    warnings += wrong_propensities(names, unfit)
+    sound = unfit is not None and unfit.found <= gauges.PROPENSITIES.warns
+    warnings += unlike_rows(inputs, problem, sd, sound=sound)
+    warnings += not_markov(inputs, problem, sd)
     probability, bound = _achieved(problem, solution, drawn, settings)
     warnings += unmet_constraint(names, probability, settings)
     for one in settings.statistic:

@@ -1,0 +1,176 @@
+"""Whether errors of like rows are alike across a log: a test for what a state does not hold.
+
+If a state holds what matters, the error of a row has mean zero given its pair, whatever else is
+known of the row. Rows are sorted by something that is known. If errors of different units, such as
+episodes, are more alike after the same past than by chance, the state lacks what it stands for.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int
+
+UNITS = 200
+"""Most units, beyond which several count as one."""
+FEWEST = 50
+"""Rows with a known past below which nothing can be seen."""
+UNKNOWN = 0
+"""Code of a past that the log does not have."""
+
+
+class Past(NamedTuple):
+    """What came before rows, counted.
+
+    Attributes
+    ----------
+    name
+        What it is, for a message.
+    code
+        Of each row, shape (n,); 0 where the log does not have it.
+    rows
+        The rows where it is known, shape (k,).
+    pair
+        Their pairs, shape (k,).
+    cell
+        Their unit and past as one code, shape (k,).
+    size
+        Rows after each past, shape (K,).
+    visits
+        Those of each pair, shape (P,).
+    meeting
+        How much of the variance of a pair's errors the statistic loses, as errors are taken from
+        their mean, shape (P,).
+    """
+
+    name: str
+    code: Int[np.ndarray, " n"]
+    rows: Int[np.ndarray, " k"]
+    pair: Int[np.ndarray, " k"]
+    cell: Int[np.ndarray, " k"]
+    size: Float[np.ndarray, " K"]
+    visits: Float[np.ndarray, " P"]
+    meeting: Float[np.ndarray, " P"]
+
+
+class Predicted(NamedTuple):
+    """Whether different units have like errors after like pasts.
+
+    Attributes
+    ----------
+    chance
+        Probability of errors that are as much alike by chance.
+    variance
+        Of the mean errors after each past; negative by chance.
+    """
+
+    chance: float
+    variance: float
+
+
+def lay_past(
+    name: str,
+    code: Int[np.ndarray, " n"],
+    pair: Int[np.ndarray, " n"],
+    unit: Int[np.ndarray, " n"],
+) -> Past:
+    """Count rows by what came before them.
+
+    Parameters
+    ----------
+    name
+        What it is, for a message.
+    code, pair, unit
+        What came before each row, its pair, and its unit, shape (n,).
+    """
+    rows = np.flatnonzero(code != UNKNOWN)
+    past, known = code[rows], pair[rows]
+    n_pasts = int(past.max(initial=0)) + 1
+    size = np.bincount(past, minlength=n_pasts).astype(np.float64)
+    visits = np.bincount(known, minlength=int(pair.max()) + 1).astype(np.float64)
+    key, both = np.unique(known * n_pasts + past, return_counts=True)
+    shared = both * (both - 1.0) / (visits[key // n_pasts] * size[key % n_pasts])
+    meeting = np.bincount(key // n_pasts, shared, len(visits))
+    return Past(name, code, rows, known, unit[rows] % UNITS * n_pasts + past, size, visits, meeting)
+
+
+def predicted(error: Float[np.ndarray, " n"], past: Past) -> Predicted:
+    """Compare the errors that different units have after the same past.
+
+    Parameters
+    ----------
+    error
+        Errors, shape (n,).
+    past
+        What came before.
+
+    Notes
+    -----
+    With S_u(k) the sum of unit u's errors after past k, from their means in the pair, and n_k its
+    rows, the statistic is sum_k (S(k)^2 - sum_u S_u(k)^2) / n_k. No error meets itself or others of
+    its unit, so that its mean is zero but for the means that were taken off, whose part is added
+    again. Under random signs its variance is twice the sum over u != v of
+    (sum_k S_u(k) S_v(k) / n_k)^2. Its law is taken as that of a chi-square.
+    """
+    if len(past.rows) < FEWEST or np.count_nonzero(past.size) < 2:
+        return Predicted(1.0, 0.0)
+    found, n_pasts = error[past.rows], len(past.size)
+    visits = np.maximum(past.visits, 1.0)
+    mean = np.bincount(past.pair, found, len(visits)) / visits
+    centered = found - mean[past.pair]
+    n_units = int(past.cell.max()) // n_pasts + 1
+    sums = np.bincount(past.cell, centered, n_units * n_pasts).reshape(n_units, n_pasts)
+    sums = sums / np.sqrt(np.maximum(past.size, 1.0))
+    noise = np.bincount(past.pair, centered**2, len(visits)) / np.maximum(visits - 1.0, 1.0)
+    return alike(sums, float(noise @ past.meeting), len(past.rows))
+
+
+def alike(sums: Float[np.ndarray, "U K"], lost: float, n_rows: int) -> Predicted:
+    """Compare the squares of sums over all units with those of each.
+
+    Parameters
+    ----------
+    sums
+        Of each unit, in K coordinates of mean zero.
+    lost
+        What the excess of the squares lacks on average.
+    n_rows
+        Number of rows.
+    """
+    from scipy.special import chdtrc
+
+    own = float((sums**2).sum())
+    gram = sums @ sums.T
+    spread = float((gram**2).sum() - (np.diagonal(gram) ** 2).sum())
+    if not spread > 0.0:
+        return Predicted(1.0, 0.0)
+    excess = float((sums.sum(axis=0) ** 2).sum()) - own + lost
+    freedom = own**2 / spread
+    chance = float(chdtrc(freedom, freedom * max(1.0 + excess / own, 0.0)))
+    return Predicted(chance, excess / n_rows)
+
+
+def centered_errors(
+    error: Float[np.ndarray, " n"], pair: Int[np.ndarray, " n"]
+) -> Float[np.ndarray, " n"]:
+    """Errors from the mean of their pair, shape (n,)."""
+    mean = np.bincount(pair, error) / np.maximum(np.bincount(pair), 1)
+    return np.asarray(error - mean[pair])
+
+
+def combined(chances: Float[np.ndarray, " N"]) -> float:
+    """One probability from those of several tests of one thing, however they depend on each other.
+
+    Parameters
+    ----------
+    chances
+        Probabilities of each, shape (N,).
+
+    Notes
+    -----
+    The Cauchy combination of Liu and Xie (2020). Tests that are all alike keep their probability,
+    where Bonferroni's rule would multiply it by their number.
+    """
+    scores = np.tan((0.5 - np.clip(chances, 1e-15, 1.0 - 1e-15)) * np.pi)
+    return float(0.5 - np.arctan(scores.mean()) / np.pi)

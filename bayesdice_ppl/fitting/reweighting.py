@@ -1,0 +1,349 @@
+"""Whether a state holds what matters: rows of one pair are weighted anew, and the value must stay.
+
+If it does, the error of a row has mean zero given its pair, whatever else is known of the row. Then
+any weights of the rows of a pair lead to the same value. Two kinds of weights are tried: as if
+shares of actions had been the same along the whole log, and as if propensities had been the same
+within a state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from bayesdice_ppl.belief import SupportWarning
+from bayesdice_ppl.fitting import gauges
+from bayesdice_ppl.fitting.alike import Past, centered_errors, combined, lay_past, predicted
+from bayesdice_ppl.fitting.gauges import Gauge
+from bayesdice_ppl.fitting.inputs import Inputs
+from bayesdice_ppl.inference import Problem
+
+BY_CHANCE = 0.003
+"""Share of logs in which one gauge speaks by chance, over all candidates."""
+PERIODS = (2, 6)
+"""Numbers of stretches that the log is cut into."""
+FEWEST, FEWEST_EPISODES = 20, 10
+"""Rows, and episodes, below which nothing can be seen."""
+_DRIFTED = (
+    "rests on a log in which rewards and shares of actions changed together along the rows. With "
+    "each period's own shares its value moves by {:.1f} of the sds that independent rows give it. "
+    "Put the period into the state, or log a fixed policy."
+)
+_HIDDEN = (
+    "rests on a log whose propensities vary within a state, and rewards vary with them: the "
+    "logging policy saw something that the state does not hold. With rows weighted by their "
+    "propensities its value moves by {:.1f} sds of its belief. Put what the policy saw into the "
+    "state."
+)
+
+
+class SortedRows(NamedTuple):
+    """Rows that share their cell and what else is looked at, counted.
+
+    Attributes
+    ----------
+    cell, pair
+        Of each group, shape (G,).
+    other
+        What else its rows share, as a code, shape (G,).
+    rows, reward, square
+        Number of rows, and the sums of their rewards and of the squares, shape (G,).
+    of_row
+        The group of each row, shape (n,).
+    """
+
+    cell: Int[np.ndarray, " G"]
+    pair: Int[np.ndarray, " G"]
+    other: Int[np.ndarray, " G"]
+    rows: Float[np.ndarray, " G"]
+    reward: Float[np.ndarray, " G"]
+    square: Float[np.ndarray, " G"]
+    of_row: Int[np.ndarray, " n"]
+
+
+class Errors(NamedTuple):
+    """Temporal-difference errors of one candidate, from the mean of their pair.
+
+    Attributes
+    ----------
+    total, square
+        Sums of the errors of each group and of their squares, shape (G,).
+    visits
+        Rows of each pair, shape (P,).
+    """
+
+    total: Float[np.ndarray, " G"]
+    square: Float[np.ndarray, " G"]
+    visits: Float[np.ndarray, " P"]
+
+
+class Move(NamedTuple):
+    """What other weights of the rows do to one value.
+
+    Attributes
+    ----------
+    size
+        By how much the value moves.
+    variance
+        Of that by the noise of the errors.
+    """
+
+    size: float
+    variance: float
+
+    @property
+    def beyond(self) -> float:
+        """Root of the square that the move has beyond its variance."""
+        return float(np.sqrt(max(self.size**2 - self.variance, 0.0)))
+
+
+class Look(NamedTuple):
+    """One way to weight the rows anew.
+
+    Attributes
+    ----------
+    gauge
+        What it is told by.
+    reason
+        What to say of it, with a place for its number.
+    groups
+        The rows, by what the weights depend on.
+    factor
+        By which a candidate's ratio is multiplied, shape (G,).
+    kinds
+        The rows by what errors may depend on, in one way and another.
+    """
+
+    gauge: Gauge
+    reason: str
+    groups: SortedRows
+    factor: Float[np.ndarray, " G"]
+    kinds: tuple[Past, ...]
+
+
+def group_rows(
+    cell: Int[np.ndarray, " n"],
+    pair_of_cell: Int[np.ndarray, " C"],
+    reward: Float[np.ndarray, " n"],
+    other: Int[np.ndarray, " n"],
+) -> SortedRows:
+    """Count the rows by their cell and by a code of what else is looked at.
+
+    Parameters
+    ----------
+    cell, reward, other
+        Of each row, shape (n,).
+    pair_of_cell
+        Shape (C,).
+    """
+    size = int(other.max()) + 1
+    key, of_row = np.unique(cell.astype(np.int64) * size + other, return_inverse=True)
+    count = np.bincount(of_row).astype(np.float64)
+    return SortedRows(
+        key // size,
+        pair_of_cell[key // size],
+        key % size,
+        count,
+        np.bincount(of_row, reward),
+        np.bincount(of_row, reward**2),
+        of_row,
+    )
+
+
+def errors_of(groups: SortedRows, error: Float[np.ndarray, " C"], n_pairs: int) -> Errors:
+    """Errors of a candidate in each group.
+
+    Parameters
+    ----------
+    groups
+        The rows.
+    error
+        Error of each cell before its reward is added, shape (C,).
+    n_pairs
+        P.
+    """
+    own, visits = error[groups.cell], np.bincount(groups.pair, groups.rows, n_pairs)
+    total = groups.reward + groups.rows * own
+    square = groups.square + own * (2.0 * groups.reward + groups.rows * own)
+    mean = (np.bincount(groups.pair, total, n_pairs) / np.maximum(visits, 1.0))[groups.pair]
+    return Errors(
+        total - groups.rows * mean,
+        np.maximum(square - mean * (2.0 * total - groups.rows * mean), 0.0),
+        visits,
+    )
+
+
+def move_of(groups: SortedRows, errors: Errors, weight: Float[np.ndarray, " G"]) -> Move:
+    """What a candidate's value moves by, if its rows have these weights instead of one for a pair.
+
+    Parameters
+    ----------
+    groups, errors
+        The rows, and the candidate's errors.
+    weight
+        Of a row of each group, shape (G,).
+
+    Notes
+    -----
+    With w the weights and e the errors, both from their means in the pair, it is sum w e / n. Its
+    variance is sum w^2 e^2 / n^2, made larger for the means that were taken off.
+    """
+    n, centered = groups.rows.sum(), centered_weight(groups, weight)
+    visits = errors.visits[groups.pair]
+    scale = np.where(visits > 1.0, visits / np.maximum(visits - 1.0, 1.0), 0.0)
+    variance = float((centered**2 * errors.square * scale).sum()) / n**2
+    return Move(float(centered @ errors.total / n), variance)
+
+
+def centered_weight(groups: SortedRows, weight: Float[np.ndarray, " G"]) -> Float[np.ndarray, " G"]:
+    """Weights from their mean in the pair."""
+    sums = np.bincount(groups.pair, groups.rows * weight)
+    mean = sums / np.maximum(np.bincount(groups.pair, groups.rows), 1.0)
+    return np.asarray(weight - mean[groups.pair])
+
+
+def share_of(groups: SortedRows, state_of_pair: Int[np.ndarray, " P"]) -> Float[np.ndarray, " P"]:
+    """Share of each pair in the rows of its state, shape (P,)."""
+    visits = np.bincount(groups.pair, groups.rows, len(state_of_pair))
+    total = np.bincount(state_of_pair, visits)[state_of_pair]
+    return np.asarray(visits / np.maximum(total, 1.0))
+
+
+def share_anew(groups: SortedRows, state_of_pair: Int[np.ndarray, " P"]) -> Float[np.ndarray, " G"]:
+    """Share of each pair in its state over that in the group's period, shape (G,)."""
+    n_parts = int(groups.other.max()) + 1
+    at = groups.pair * n_parts + groups.other
+    within = state_of_pair[groups.pair] * n_parts + groups.other
+    in_pair = np.bincount(at, groups.rows)[at]
+    in_state = np.bincount(within, groups.rows)[within]
+    return np.asarray(share_of(groups, state_of_pair)[groups.pair] * in_state / in_pair)
+
+
+def shares_changed(groups: SortedRows, state_of_pair: Int[np.ndarray, " P"]) -> float:
+    """Probability of shares of actions that differ as much between periods, if they are the same.
+
+    Pearson's chi-square of actions by period, over all states.
+    """
+    from scipy.special import chdtrc
+
+    n_parts = int(groups.other.max()) + 1
+    at, of_group = np.unique(groups.pair * n_parts + groups.other, return_inverse=True)
+    pair, rows = at // n_parts, np.bincount(of_group, groups.rows)
+    within = state_of_pair[pair] * n_parts + at % n_parts
+    in_state = np.bincount(within, rows)
+    share = share_of(groups, state_of_pair)[pair]
+    # Empty places of the table add their expected number, which the rest of the sum leaves.
+    statistic = float((rows**2 / (in_state[within] * share)).sum() - rows.sum())
+    actions = np.bincount(state_of_pair[np.unique(pair)])
+    periods = np.bincount(np.flatnonzero(in_state) // n_parts, minlength=len(actions))
+    freedom = float(((actions - 1) * np.maximum(periods - 1, 0))[actions > 0].sum())
+    return float(chdtrc(freedom, statistic)) if freedom > 0.0 else 1.0
+
+
+def looks_of(inputs: Inputs, problem: Problem, *, sound: bool) -> Iterator[Look]:
+    """Every way in which the rows of a log are weighted anew.
+
+    Parameters
+    ----------
+    inputs, problem
+        The log and the first estimates.
+    sound
+        Whether the log has propensities that fit its actions.
+    """
+    cells, cell = inputs.cells, inputs.cell_of_row
+    n = len(cell)
+    if n < FEWEST:
+        return
+
+    def grouped(other: Int[np.ndarray, " n"]) -> SortedRows:
+        return group_rows(cell, cells.pair, inputs.reward, other)
+
+    # A policy that followed its rewards moves with them by itself, and is told of as such.
+    if problem.unit is not None and problem.unit.adaptive:
+        return
+    pair, unit = inputs.pairs.of_row, _unit_of(inputs, problem)
+    for parts in PERIODS:
+        period = np.arange(n) * parts // n
+        groups = grouped(period)
+        if shares_changed(groups, cells.pair_state) > BY_CHANCE / len(PERIODS):
+            continue
+        factor = share_anew(groups, cells.pair_state)
+        kinds = tuple(
+            lay_past("", 1 + code, pair, unit) for code in (period, parts * pair + period)
+        )
+        yield Look(gauges.TOGETHER, _DRIFTED, groups, factor, kinds)
+    chance = inputs.logs.propensity
+    if sound and chance is not None:
+        levels, level = np.unique(chance[inputs.rows.mask], return_inverse=True)
+        groups = grouped(level)
+        if len(groups.rows) > len(np.unique(groups.cell)):
+            share = share_of(groups, cells.pair_state)[groups.pair]
+            mean = np.bincount(pair, levels[level]) / np.maximum(np.bincount(pair), 1)
+            high = (levels[level] > mean[pair]).astype(np.int64)
+            kinds = (lay_past("", 1 + 2 * pair + high, pair, unit),)
+            yield Look(gauges.HIDDEN, _HIDDEN, groups, share / levels[groups.other], kinds)
+
+
+def unlike_rows(
+    inputs: Inputs, problem: Problem, sd: Float[np.ndarray, " N"], *, sound: bool
+) -> list[SupportWarning]:
+    """Warn where rows of one pair are not alike, so that other weights of them move a value.
+
+    Parameters
+    ----------
+    inputs, problem
+        The log, and what was fitted of the mean reward.
+    sd
+        Sd of each belief, shape (N,). Where stretches of rows move together, drift itself has made
+        it wider, and that is taken off.
+    sound
+        Whether the log has propensities that fit its actions.
+    """
+    settings, names = inputs.settings, inputs.names
+    if not (settings.tabular and settings.plain and settings.constraint.value_constraint):
+        return []
+    unit, plain = problem.unit, np.maximum(sd, 1e-300)
+    if unit is not None and any(each.by_order for each in unit.groupings):
+        plain = plain / unit.wider[: len(names)]
+    pair, error = inputs.pairs.of_row, np.asarray(problem.pilots.error)
+    ratio = np.asarray(problem.pilots.by_pair)
+    found: dict[tuple[str, str], tuple[float, Look]] = {}
+    for look in looks_of(inputs, problem, sound=sound):
+        # At gamma = 0 errors are those of the rewards, whoever the candidate is.
+        several = range(len(names) if settings.gamma > 0.0 else 1)
+        own = (inputs.reward + error[j][inputs.cell_of_row] for j in several)
+        rows = [centered_errors(each, pair) for each in own]
+        limit = BY_CHANCE / len(look.kinds)
+        if look.gauge is gauges.TOGETHER:
+            limit /= len(PERIODS)
+        if all(
+            combined(np.array([predicted(row, kind).chance for row in rows])) > limit
+            for kind in look.kinds
+        ):
+            continue
+        groups = look.groups
+        for j, name in enumerate(names):
+            errors = errors_of(groups, error[j], ratio.shape[1])
+            move = move_of(groups, errors, ratio[j][groups.pair] * look.factor)
+            number = move.beyond / float(plain[j])
+            if number > found.get((look.gauge.name, name), (0.0, look))[0]:
+                found[look.gauge.name, name] = number, look
+    return [
+        warning
+        for (_, name), (number, look) in found.items()
+        for warning in look.gauge.judge(name, number, look.reason.format(number))
+    ]
+
+
+def _unit_of(inputs: Inputs, problem: Problem) -> Int[np.ndarray, " n"]:
+    """SortedRows of rows that may move together: a column that is the unit, episodes, or rows."""
+    groupings = () if problem.unit is None else problem.unit.groupings
+    for each in groupings:
+        if not each.by_order:
+            return np.unique(each.of_row, return_inverse=True)[1]
+    episode = inputs.logs.episode[inputs.rows.mask]
+    several = inputs.logs.n_episodes >= FEWEST_EPISODES
+    return episode if several else np.arange(len(episode))
