@@ -115,12 +115,12 @@ TOGETHER = Gauge(
     "drift together",
     "move of the value if shares of actions had not drifted, in sds",
     0.25,
-    1.0,
+    0.5,
 )
 HIDDEN = Gauge(
-    "hidden context", "the same, if propensities had not varied within a state", 0.25, 1.0
+    "hidden context", "the same, if propensities had not varied within a state", 0.25, 0.5
 )
-PAST = Gauge("not Markov", "likely move of the value by what came before, in its sds", 0.25, 1.0)
+PAST = Gauge("not Markov", "likely move of the value by what came before, in its sds", 0.25, 0.5)
 
 GAUGES = tuple(each for each in list(globals().values()) if isinstance(each, Gauge))
 """All of them, in the order above."""

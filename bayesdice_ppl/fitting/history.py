@@ -15,6 +15,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from bayesdice_ppl.belief import SupportWarning
+from bayesdice_ppl.codes import distinct
 from bayesdice_ppl.fitting import gauges
 from bayesdice_ppl.fitting.alike import (
     UNKNOWN,
@@ -96,7 +97,7 @@ def steps_of(inputs: Inputs, problem: Problem) -> Steps:
     return Steps(
         pair,
         before,
-        np.unique(unit, return_inverse=True)[1],
+        distinct(unit)[1],
         visits / np.maximum(in_state, 1.0),
         np.where(followed > 0, went_on / np.maximum(followed, 1), 0.0),
     )

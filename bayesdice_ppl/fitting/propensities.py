@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from bayesdice_ppl.belief import SupportWarning
+from bayesdice_ppl.codes import distinct
 from bayesdice_ppl.fitting import gauges
 from bayesdice_ppl.fitting.alike import UNITS, alike
 from bayesdice_ppl.fitting.inputs import Inputs
@@ -67,7 +68,7 @@ def misfit(
     """
     key = state.astype(np.int64) * (int(action.max()) + 1) + action
     _, first, pair = np.unique(key, return_index=True, return_inverse=True)
-    of_state = np.unique(state, return_inverse=True)[1]
+    of_state = distinct(state)[1]
     rows, of_pair = np.bincount(of_state), of_state[first]
     share = np.bincount(pair) / np.bincount(pair, 1.0 / chance)
     fold, n_pairs, n_states = unit % UNITS, len(first), len(rows)

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
+from bayesdice_ppl import codes
 from bayesdice_ppl.belief import SupportWarning
 from bayesdice_ppl.fitting import gauges
 from bayesdice_ppl.fitting.alike import Past, centered_errors, combined, lay_past, predicted
@@ -139,13 +140,12 @@ def group_rows(
     pair_of_cell
         Shape (C,).
     """
-    size = int(other.max()) + 1
-    key, of_row = np.unique(cell.astype(np.int64) * size + other, return_inverse=True)
+    (cell, other), of_row = codes.combined(cell, other)
     count = np.bincount(of_row).astype(np.float64)
     return SortedRows(
-        key // size,
-        pair_of_cell[key // size],
-        key % size,
+        cell,
+        pair_of_cell[cell],
+        other,
         count,
         np.bincount(of_row, reward),
         np.bincount(of_row, reward**2),
@@ -230,7 +230,7 @@ def shares_changed(groups: SortedRows, state_of_pair: Int[np.ndarray, " P"]) -> 
     from scipy.special import chdtrc
 
     n_parts = int(groups.other.max()) + 1
-    at, of_group = np.unique(groups.pair * n_parts + groups.other, return_inverse=True)
+    at, of_group = codes.distinct(groups.pair * n_parts + groups.other)
     pair, rows = at // n_parts, np.bincount(of_group, groups.rows)
     within = state_of_pair[pair] * n_parts + at % n_parts
     in_state = np.bincount(within, rows)
@@ -343,7 +343,7 @@ def _unit_of(inputs: Inputs, problem: Problem) -> Int[np.ndarray, " n"]:
     groupings = () if problem.unit is None else problem.unit.groupings
     for each in groupings:
         if not each.by_order:
-            return np.unique(each.of_row, return_inverse=True)[1]
+            return codes.distinct(each.of_row)[1]
     episode = inputs.logs.episode[inputs.rows.mask]
     several = inputs.logs.n_episodes >= FEWEST_EPISODES
     return episode if several else np.arange(len(episode))
