@@ -18,6 +18,7 @@ TABLES = (
     "simulation",
     "worlds",
     "calibration",
+    "own_intervals",
     "skewness",
     "tails",
     "price",
@@ -38,6 +39,7 @@ TABLES = (
     "risk_coverage",
 )
 UNCOUNTED = (
+    "own_intervals",
     "speed",
     "start_up",
     "simulation",
