@@ -20,6 +20,7 @@ TABLES = (
     "calibration",
     "skewness",
     "tails",
+    "laws",
     "price",
     "checks",
     "garnet",
