@@ -54,13 +54,10 @@ CELLS = (
     Cell("1 in 200", "10x3", 5_000, "binary"),
     *(Cell("Bernoulli(0.5)", "1x2", n, "binary") for n in (12, 25, 50)),
     Cell("Bernoulli(0.5)", "1x8", 100, "binary"),
-    Cell("Bernoulli(0.5)", "1x8", 1_000, "binary"),
     Cell("Bernoulli(0.5)", "10x3", 400, "binary"),
-    Cell("Bernoulli(0.5)", "10x3", 2_000, "binary"),
     Cell("Poisson(0.05)", "1x8", 1_000, "counts"),
     Cell("Poisson(0.05)", "10x3", 1_000, "counts"),
     *(Cell("uniform", "1x2", n, (-0.5, 2.5)) for n in (12, 25, 50)),
-    Cell("uniform", "1x8", 1_000, (-0.5, 2.5)),
     *(Cell("lognormal(1)", "1x2", n, None) for n in (25, 50)),
     Cell("lognormal(1)", "1x8", 1_000, None),
     Cell("lognormal(1)", "10x3", 1_000, None),
@@ -72,9 +69,15 @@ def beliefs(world: World, log: Log, kind: object) -> Iterator[tuple[str, ValueBe
     """The belief of each form from one log."""
     cells, pair, rows = count(world, log)
     candidates = on_log(world, cells)
-    for form in FORMS:
-        settings = flat_settings(gamma=world.gamma, inference="exact", joint=False, value_law=form)
-        yield form, value_belief(cells, candidates, settings, rows)
+    settings = flat_settings(
+        gamma=world.gamma, inference="exact", joint=False, value_law="empirical"
+    )
+    found = value_belief(cells, candidates, settings, rows)
+    # They have one location and one width, and differ in what bends their quantiles.
+    skewed = found.tails._replace(curves=())
+    student = skewed._replace(skewness=np.zeros_like(skewed.skewness))
+    for form, tails in zip(FORMS, (skewed, student, found.tails), strict=True):
+        yield form, found._replace(tails=tails)
     told = reward_kind(kind)
     if told is None:
         return
