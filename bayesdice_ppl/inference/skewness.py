@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
 from bayesdice_ppl.constraint import NORMAL_REWARDS, Curve, shrunk_spread
 from bayesdice_ppl.inference.dependence import Dependence, Unit, influences
@@ -65,13 +65,18 @@ class Tails(NamedTuple):
         hidden, effective = self.hidden[:n], self.effective[:n]
         return Tails(self.skewness[:n], hidden, effective, self.curves[:n])
 
+    def without(self, entry: Bool[np.ndarray, " N"]) -> Tails:
+        """Those in which some entries have Student's t as it is."""
+        kept = [None if plain else one for one, plain in zip(self.curves, entry, strict=False)]
+        return self._replace(skewness=np.where(entry, 0.0, self.skewness), curves=tuple(kept))
+
     def diluted(self, share: Float[np.ndarray, " N"]) -> Tails:
         """Those of values of which a part is symmetric; see `Unseen.kept_lean`."""
         return self._replace(
             skewness=self.skewness * share,
             curves=tuple(
                 None if curve is None else curve.diluted(float(part))
-                for curve, part in zip(self.curves, share, strict=bool(self.curves))
+                for curve, part in zip(self.curves, share, strict=False)
             ),
         )
 

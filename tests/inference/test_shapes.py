@@ -10,10 +10,12 @@ from scipy.stats import beta, gamma
 import bayesdice_ppl as bd
 from bayesdice_ppl.constraint.empirical_likelihood import likelihood_curve
 from bayesdice_ppl.errors import LogsError, SettingsError
+from bayesdice_ppl.fitting.statistics import count_statistics
 from bayesdice_ppl.inference.shapes import _items
 from bayesdice_ppl.inference.sums import Rest, sum_curve
 from bayesdice_ppl.moments import known_means
 from bayesdice_ppl.moments.known_rewards import reward_kind
+from bayesdice_ppl.statistics import cvar, mean, quantile
 
 DRAWS = 4000
 SHARES = np.array([0.025, 0.05, 0.25, 0.5, 0.75, 0.95, 0.975])
@@ -80,9 +82,9 @@ def test_a_value_of_several_arms_is_a_sum_of_betas():
 
 
 def test_the_lattice_has_the_law_of_a_sum():
-    visits, mean = np.array([9.0, 40.0, 15.0]), np.array([0.0, 0.3, 0.9])
-    scatter = visits * mean * (1.0 - mean)
-    posterior = reward_kind("binary").means(visits, mean, scatter)
+    visits, rate = np.array([9.0, 40.0, 15.0]), np.array([0.0, 0.3, 0.9])
+    scatter = visits * rate * (1.0 - rate)
+    posterior = reward_kind("binary").means(visits, rate, scatter)
     weight, rest = np.array([0.5, -0.2, 0.7]), 0.02
     curve = sum_curve(posterior, weight, Rest(rest**2, 0.0))
     rng, many = np.random.default_rng(2), 400_000
@@ -143,11 +145,11 @@ def test_transitions_keep_their_own_noise():
             known = belief["constant_data"]
             found[pays[0][0], rewards] = known["guide_mean"].item(), known["guide_sd"].item()
     for pays in (0.0, 0.4):
-        (mean, sd), (told_mean, told_sd) = found[pays, None], found[pays, "binary"]
+        (middle, sd), (told_middle, told_sd) = found[pays, None], found[pays, "binary"]
         # With 3,000 rows the posterior of a rate is the log's, and where rewards follow from the
         # state, all there is to a value is where its steps lead.
         assert told_sd == pytest.approx(sd, rel=0.02)
-        assert told_mean == pytest.approx(mean, abs=0.02 * sd)
+        assert told_middle == pytest.approx(middle, abs=0.02 * sd)
     assert found[0.0, "binary"][1] > 0.5 * found[0.4, "binary"][1]
 
 
@@ -183,6 +185,18 @@ def test_draws_by_empirical_likelihood_have_its_quantiles():
     assert reward.min() < value.min()
     assert value.max() < reward.max()
     assert '"value_law": "empirical"' in belief.attrs["settings"]
+
+
+def test_a_quantile_keeps_students_t_and_the_mean_its_likelihood(plain):
+    rng = np.random.default_rng(6)
+    log = plain.bandit([(int(rng.integers(2)), float(rng.exponential())) for _ in range(60)])
+    policies = bd.Policies({"a": bd.TabularPolicy([[0.5, 0.5]])})
+    law = {"value_law": "empirical", "statistic": (mean(), quantile(0.5), cvar(0.5))}
+    both = plain.prepare(log, policies, gamma=0.0, inference="exact", draws=2, **law)
+    curves = count_statistics(both).problem.tails.curves
+    assert [curve is None for curve in curves] == [False, True, False]
+    # The mean's is that of a fit of the mean alone.
+    np.testing.assert_allclose(curves[0].quantile, both.problem.tails.curves[0].quantile, rtol=1e-9)
 
 
 def test_groups_are_the_items_of_empirical_likelihood():
