@@ -21,6 +21,7 @@ TABLES = (
     "own_intervals",
     "skewness",
     "tails",
+    "laws",
     "price",
     "checks",
     "garnet",

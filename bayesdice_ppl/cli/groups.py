@@ -246,6 +246,11 @@ class ModelOptions:
         Whether the values of the candidates are correlated. Default: joint.
     small_sample
         Whether pairs that were logged a few times widen the belief. Default: yes.
+    rewards
+        What rewards can be on labels: binary (0 or 1), counts, or their bounds, such as 0,5.
+    value_law
+        Which quantiles values have on labels: skewed (default), student or empirical (empirical
+        likelihood).
     preset
         paper: the form of the paper.
     include_logged
@@ -260,6 +265,8 @@ class ModelOptions:
     cluster: str | None = None
     joint: Annotated[bool | None, typer.Option("--joint/--independent")] = None
     small_sample: bool | None = None
+    rewards: str | None = None
+    value_law: str | None = None
     preset: str | None = None
     include_logged: Annotated[bool, typer.Option("--include-logged")] = False
 
@@ -268,6 +275,8 @@ class ModelOptions:
         settings = {**given(question), **given(self)}
         if self.cluster is not None:
             settings["cluster"] = read_list("--cluster", self.cluster)
+        if self.rewards is not None and "," in self.rewards:
+            settings["rewards"] = read_numbers("--rewards", self.rewards)
         if self.statistic is not None:
             settings["statistic"] = read_list("--statistic", self.statistic)
         return settings if draws is None else {**settings, "draws": draws}

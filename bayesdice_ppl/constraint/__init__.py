@@ -21,6 +21,7 @@ from bayesdice_ppl.constraint.covariance import (
     start_weight,
 )
 from bayesdice_ppl.constraint.penalties import Penalty, PenaltyChoice
+from bayesdice_ppl.constraint.quantile_curves import Curve
 from bayesdice_ppl.constraint.settings import Constraint, Normalization
 from bayesdice_ppl.constraint.small_sample import (
     NORMAL_REWARDS,
@@ -29,18 +30,21 @@ from bayesdice_ppl.constraint.small_sample import (
     small_sample_rule,
 )
 from bayesdice_ppl.constraint.surrogates import Surrogate
+from bayesdice_ppl.constraint.value_laws import ValueLaw, skewed
 
 __all__ = [
     "NORMAL_REWARDS",
     "AuxiliaryConstraint",
     "ChanceConstraint",
     "Constraint",
+    "Curve",
     "Normalization",
     "Penalty",
     "PenaltyChoice",
     "Price",
     "QuadraticLoss",
     "Surrogate",
+    "ValueLaw",
     "chance_price",
     "cross_covariance",
     "invertible",
@@ -50,6 +54,7 @@ __all__ = [
     "residual_rank",
     "row_mean_square",
     "shrunk_spread",
+    "skewed",
     "small_sample_covariance",
     "small_sample_rule",
     "start_weight",

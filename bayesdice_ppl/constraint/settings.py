@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal, final
 from bayesdice_ppl import checks
 from bayesdice_ppl.constraint.penalties import PenaltyChoice, mahalanobis, penalty_choice
 from bayesdice_ppl.constraint.surrogates import Surrogate, markov, surrogate_choice
+from bayesdice_ppl.constraint.value_laws import ValueLaw, skewed, value_law_choice
 from bayesdice_ppl.errors import SettingsError
 
 INNER = ("guide", "exact")
@@ -76,6 +77,12 @@ class Constraint:
     inner
         ``"guide"``: SVI fits the multipliers. ``"exact"``: their closed form is used. None: the
         guide if the best multipliers are affine and the residual has at most 512 rows.
+    value_law
+        Which quantiles values have, on labels. ``"skewed"``: Student's t, bent by the skewness of
+        the errors. ``"student"``: without it. ``"empirical"``: empirical likelihood, which measures
+        the value's row by the weights that the log would need, and keeps within what it can be
+        weighted to. It needs the small-sample rule, and is as ``"skewed"`` where the errors of a
+        value show less than half of its variance.
 
     Raises
     ------
@@ -92,6 +99,7 @@ class Constraint:
     small_sample: bool | None = None
     normalization: Normalization | None = None
     inner: str | None = None
+    value_law: ValueLaw = skewed()  # noqa: RUF009
 
     if TYPE_CHECKING:
 
@@ -106,6 +114,7 @@ class Constraint:
             small_sample: bool | None = ...,
             normalization: Normalization | bool | None = ...,
             inner: str | None = ...,
+            value_law: ValueLaw | str = ...,
         ) -> None: ...
 
     def __post_init__(self) -> None:
@@ -113,6 +122,7 @@ class Constraint:
             "penalty": penalty_choice(self.penalty),
             "surrogate": surrogate_choice(self.surrogate),
             "normalization": _normalization(self.normalization),
+            "value_law": value_law_choice(self.value_law),
         }
         for name, value in read.items():
             object.__setattr__(self, name, value)
@@ -131,6 +141,13 @@ class Constraint:
                 "small_sample=True: expected the Mahalanobis penalty with the value constraint, "
                 f"found the penalty {self.penalty} with value_constraint={self.value_constraint}. "
                 "Leave small_sample out."
+            )
+        if self.value_law.needs_errors and not (self.calibrated and self.small_sample is not False):
+            raise SettingsError(
+                f"value_law={str(self.value_law)!r}: expected the Mahalanobis penalty, the value "
+                f"constraint and the small-sample rule, found the penalty {self.penalty} with "
+                f"value_constraint={self.value_constraint} and small_sample={self.small_sample}. "
+                "Leave value_law out."
             )
 
     @property

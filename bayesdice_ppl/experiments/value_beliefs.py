@@ -19,16 +19,10 @@ from bayesdice_ppl.errors import SettingsError
 from bayesdice_ppl.fitting import FitSettings, Inputs, latent_pairs, unseen_from
 from bayesdice_ppl.inference.copula import correlation_matrix, influence_covariance
 from bayesdice_ppl.inference.marginals import OneValue, one_value
-from bayesdice_ppl.inference.skewness import (
-    Rows,
-    Tails,
-    measure_tails,
-    of_entries,
-    skewness_of,
-    standard_quantile,
-)
+from bayesdice_ppl.inference.shapes import known_covariance, known_shift, shape_values
+from bayesdice_ppl.inference.skewness import Rows, Tails, standard_quantile
 from bayesdice_ppl.keys import normal_numbers
-from bayesdice_ppl.moments import Candidates, Cells
+from bayesdice_ppl.moments import Candidates, Cells, KnownMeans
 
 
 @final
@@ -52,6 +46,13 @@ class ValueBelief(NamedTuple):
     tails: Tails | None
     correlation: Float[Any, "N N"]
 
+    def at(self, score: Float[np.ndarray, "S N"]) -> Float[np.ndarray, "S N"]:
+        """Values at normal scores, shape (S, N)."""
+        df = self.degrees_of_freedom
+        tails = self.tails
+        quantile = standard_quantile(score, df) if tails is None else tails.quantile(score, df)
+        return np.asarray(self.mean + self.sd * quantile)
+
 
 def value_belief(
     cells: Cells,
@@ -59,6 +60,7 @@ def value_belief(
     settings: FitSettings,
     rows: Rows,
     inputs: Inputs | None = None,
+    known: KnownMeans | None = None,
 ) -> ValueBelief:
     """Closed-form belief of the values of all candidates.
 
@@ -74,6 +76,8 @@ def value_belief(
     inputs
         The input that they come from, whose pairs that were never logged become latents; None: they
         are left out, and their probability is moved to logged pairs.
+    known
+        What is known of the pairs' mean rewards, where the kind of reward is known; else None.
 
     Raises
     ------
@@ -92,11 +96,13 @@ def value_belief(
     covariance = influence_covariance(cells, pilots, small_sample=form.small_sample)
     df, tails = pilots.degrees_of_freedom, None
     if form.small_sample:
-        found = measure_tails(cells, pilots, rows)
-        hidden = of_entries(found, "hidden")
-        sd = np.sqrt(sd**2 + hidden)
-        skewness = skewness_of(of_entries(found, "third"), sd**2, df)
-        tails = Tails(skewness, hidden, of_entries(found, "effective"))
+        law = form.constraint.value_law
+        shaped = shape_values(cells, pilots, rows, np.asarray(sd) ** 2, law, known=known)
+        sd, tails = np.sqrt(sd**2 + shaped.added), shaped.tails
+        df = shaped.degrees_of_freedom
+        if known is not None:
+            mean = mean + known_shift(cells, pilots, known)
+            covariance = covariance + known_covariance(cells, pilots, known)
     unseen = None
     if inputs is not None and latent_pairs(inputs):
         unseen = unseen_from(inputs, pilots, candidates, covariance)
@@ -104,7 +110,7 @@ def value_belief(
         mean, sd, df = mean + unseen.shift, unseen.sd(sd), unseen.degrees_of_freedom
         covariance = unseen.covariance
         if tails is not None:
-            tails = tails._replace(skewness=unseen.diluted(tails.skewness))
+            tails = tails.diluted(unseen.kept_lean)
     correlation = correlation_matrix(covariance) if settings.joint else np.eye(len(mean))
     return ValueBelief(mean, sd, df, tails, correlation)
 
@@ -115,9 +121,7 @@ def draw_belief(belief: ValueBelief, draws: int, rng_key: PRNGKeyArray) -> Float
         shape = (draws, len(belief.mean))
         normal = normal_numbers(rng_key, shape, np.dtype(np.float64))
     score = normal @ symmetric_root(belief.correlation)
-    lean = None if belief.tails is None else belief.tails.skewness
-    quantile = standard_quantile(score, belief.degrees_of_freedom, lean)
-    return belief.mean + belief.sd * quantile
+    return belief.at(score)
 
 
 def check_form(settings: FitSettings) -> None:

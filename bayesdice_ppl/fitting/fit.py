@@ -31,12 +31,12 @@ from bayesdice_ppl.fitting.statistics import (
     invert_quantiles,
     warnings_of_others,
 )
-from bayesdice_ppl.fitting.units import from_units, in_units, units_of
+from bayesdice_ppl.fitting.units import from_units, in_units, settings_in_units, units_of
 from bayesdice_ppl.fitting.unseen import unseen_of
 from bayesdice_ppl.inference import draw, search_price, solve
 from bayesdice_ppl.keys import check_key, split_key
 from bayesdice_ppl.logs import Logs
-from bayesdice_ppl.moments import Prior
+from bayesdice_ppl.moments import Prior, check_rewards
 from bayesdice_ppl.policies import ContinuousPolicy, Policy
 
 if TYPE_CHECKING:
@@ -193,8 +193,12 @@ def fit_settings(
     rng_key: PRNGKeyArray,
 ) -> DataTree:
     """Fit under the best of several settings that differ in features and prior; see `fit`."""
+    if isinstance(logs, Logs):
+        for each in choices:
+            check_rewards(each.prior.rewards, logs.reward)
     units = units_of(logs, choices[0])
-    belief = _fit(in_units(logs, units), policies, choices, rng_key)
+    moved = [settings_in_units(each, units) for each in choices]
+    belief = _fit(in_units(logs, units), policies, moved, rng_key)
     return from_units(belief, units, logs, choices[0])
 
 

@@ -16,7 +16,7 @@ from bayesdice_ppl.fitting.action_ratio import ActionRatios
 from bayesdice_ppl.fitting.settings import FitSettings
 from bayesdice_ppl.inference import Problem, Rows, UnseenPairs
 from bayesdice_ppl.logs import Logs, UsableRows
-from bayesdice_ppl.moments import Candidates, Cells, LoggedPairs
+from bayesdice_ppl.moments import Candidates, Cells, KnownMeans, LoggedPairs
 
 
 class Sampling(NamedTuple):
@@ -64,6 +64,8 @@ class Inputs(NamedTuple):
         The candidates' action ratios, where the logging policy is known; else None.
     unseen
         With one-hot features the pairs that candidates take and the log does not have; else None.
+    known
+        What is known of the pairs' mean rewards, where the kind of reward is known; else None.
     """
 
     logs: Logs
@@ -80,6 +82,7 @@ class Inputs(NamedTuple):
     sampling: Sampling | None = None
     action_ratios: ActionRatios | None = None
     unseen: UnseenPairs | None = None
+    known: KnownMeans | None = None
 
     @property
     def reward(self) -> Float[np.ndarray, " n"]:

@@ -251,7 +251,7 @@ def _skewness(tails: Tails | None, unseen: Unseen | None) -> np.ndarray | None:
     """That of the values as they are drawn; see `bayesdice_ppl.inference.draw`."""
     if tails is None or unseen is None:
         return None if tails is None else tails.skewness
-    return np.asarray(unseen.diluted(tails.skewness))
+    return np.asarray(tails.diluted(unseen.kept_lean).skewness)
 
 
 def _corrected(problem: Problem) -> bool:

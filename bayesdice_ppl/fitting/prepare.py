@@ -20,13 +20,15 @@ from bayesdice_ppl.fitting.featured import featured_inputs
 from bayesdice_ppl.fitting.grouping import dependence_of
 from bayesdice_ppl.fitting.inputs import Inputs, Prepared
 from bayesdice_ppl.fitting.settings import FitSettings, is_setting, refuse_moved, with_preset
-from bayesdice_ppl.inference import UnseenPairs
+from bayesdice_ppl.inference import Dependence, UnseenPairs
 from bayesdice_ppl.inference import prepare as prepare_problem
 from bayesdice_ppl.logs import Logs, UsableRows, usable_rows
 from bayesdice_ppl.moments import (
     Candidates,
     LoggedPairs,
+    check_rewards,
     count_cells,
+    known_means,
     logged_pairs,
     pad_cells,
     reach,
@@ -66,15 +68,18 @@ def prepare_fit(
         The input cannot be used; the message says where.
     """
     inputs = read_inputs(logs, policies, settings, rng_key)
-    engine = settings.inference
+    engine, dependence = settings.inference, None
+    if dependent:
+        found = dependence_of(logs, inputs.rows, inputs.cell_of_row, settings)
+        dependence = corrected(inputs, found)
+        check_fixed_policy(settings, dependence)
     problem = prepare_problem(
         inputs.cells,
         inputs.candidates,
         settings.form,
-        dependence=corrected(inputs, dependence_of(logs, inputs.rows, inputs.cell_of_row, settings))
-        if dependent
-        else None,
+        dependence=dependence,
         rows=inputs.cell_rows,
+        known=inputs.known,
         guided=guided or engine.guided,
         tangent=engine.tangent,
     )
@@ -104,6 +109,29 @@ def read_inputs(
     if settings.tabular:
         return _tabular_inputs(logs, policies, settings, rows)
     return featured_inputs(logs, policies, settings, rows, rng_key)
+
+
+def check_fixed_policy(settings: FitSettings, dependence: Dependence | None) -> None:
+    """Refuse what is known of rewards, and laws of errors, where means are corrected.
+
+    Raises
+    ------
+    SettingsError
+        The log's policy followed its rewards, and the values have means and widths of their own.
+    """
+    if dependence is None or dependence.correction is None:
+        return
+    asked = []
+    if settings.prior.rewards is not None:
+        asked.append(f"prior.rewards={settings.prior.rewards.flat!r}")
+    if settings.constraint.value_law.needs_errors:
+        asked.append(f"value_law={str(settings.constraint.value_law)!r}")
+    if asked:
+        raise SettingsError(
+            f"{' and '.join(asked)}: expected the log of a fixed policy, found one whose policy "
+            "seems to have followed its own rewards. Its means are corrected for that, which these "
+            f"do not know of. Leave {'them' if len(asked) > 1 else 'it'} out."
+        )
 
 
 def check_logged_policy(logs: Logs, settings: FitSettings) -> None:
@@ -147,6 +175,9 @@ def _tabular_inputs(
         logs, pairs, rows.mask, gamma, by_episode=settings.form.by_episode
     )
     cells = pad_cells(cells, by_episode=settings.form.by_episode)
+    kind, known = settings.prior.rewards, None
+    if kind is not None:
+        known = known_means(kind, pairs.of_row, logs.reward[rows.mask], len(pairs.state))
     if settings.include_logged:
         aligned = with_logged_policy(aligned, logs, rows.mask)
 
@@ -179,6 +210,7 @@ def _tabular_inputs(
         dead_state=np.stack([r.dead_state for r in reached]),
         settings=settings,
         unseen=_unseen_pairs(aligned.probabilities, pairs),
+        known=known,
     )
 
 
@@ -238,4 +270,6 @@ def prepare(
             "statistic: expected the mean reward for prepare, found another statistic. Use fit, or "
             "transform the rewards of the log."
         )
+    if isinstance(logs, Logs):
+        check_rewards(settings.prior.rewards, logs.reward)
     return prepare_fit(logs, policies, settings, rng_key)

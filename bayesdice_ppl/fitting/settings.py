@@ -197,6 +197,12 @@ class FitSettings:
                 f"small_sample=True: expected one-hot features, found {self.features}. Leave "
                 "small_sample out."
             )
+        if self.constraint.value_law.needs_errors and not self.tabular:
+            raise SettingsError(
+                f"value_law={str(self.constraint.value_law)!r}: expected one-hot features, found "
+                f"{self.features}. Leave value_law out."
+            )
+        self._check_rewards()
         directions = self.model.directions if isinstance(self.model, LinearModel) else None
         if self.tabular and directions is not None:
             raise SettingsError(
@@ -214,6 +220,23 @@ class FitSettings:
 
     def _read(self, name: str, read: Callable[[Any], Any]) -> None:
         object.__setattr__(self, name, read(getattr(self, name)))
+
+    def _check_rewards(self) -> None:
+        kind = self.prior.rewards
+        if kind is None or (self.small_sample and self.plain):
+            return
+        found = f"the features {self.features}"
+        if self.tabular:
+            found = f"the statistic {', '.join(map(str, self.statistic))}"
+            if self.plain:
+                found = f"the penalty {self.constraint.penalty}"
+                found += f" with value_constraint={self.constraint.value_constraint}"
+                found += f" and small_sample={self.constraint.small_sample}"
+        raise SettingsError(
+            f"prior.rewards={kind.flat!r}: expected the mean reward, one-hot features, the "
+            f"Mahalanobis penalty, the value constraint and the small-sample rule, found {found}. "
+            "Leave rewards out of the prior."
+        )
 
     @property
     def tabular(self) -> bool:
@@ -321,6 +344,7 @@ class FitSettings:
             "link": str(self.model.link) if isinstance(self.model, LinearModel) else None,
             "behavior": self.behavior,
             "inner": constraint.inner,
+            "value_law": str(constraint.value_law),
             "on_termination": self.on_termination,
             "features": str(self.features),
             "action_draws": self.numerics.action_draws,
@@ -338,6 +362,7 @@ class FitSettings:
             "value_prior_sd": self.prior.value_sd,
             "rare_share": self.prior.rare_share,
             "unseen": self.prior.unseen,
+            "rewards": None if self.prior.rewards is None else self.prior.rewards.flat,
             "draws": self.draws,
             "svi": (engine if isinstance(engine, Svi) else Svi())._asdict(),
             "nuts": (engine if isinstance(engine, Nuts) else Nuts())._asdict(),
@@ -354,6 +379,7 @@ _GROUPS: dict[str, tuple[type[Any], dict[str, str]]] = {
             "value_prior_sd": "value_sd",
             "rare_share": "rare_share",
             "unseen": "unseen",
+            "rewards": "rewards",
         },
     ),
     "constraint": (Constraint, {each.name: each.name for each in fields(Constraint)}),
@@ -418,7 +444,8 @@ def flat_settings(*, gamma: float, preset: str | None = None, **given: Any) -> F
         ``"paper"`` for the paper's own form, or None.
     **given
         Fields of `FitSettings`, of `Constraint` and of `Numerics`; ``prior_sd``,
-        ``value_prior_sd``, ``rare_share`` and ``unseen`` of `Prior`; ``link`` of the linear model.
+        ``value_prior_sd``, ``rare_share``, ``unseen`` and ``rewards`` of `Prior`; ``link`` of the
+        linear model.
 
     Raises
     ------

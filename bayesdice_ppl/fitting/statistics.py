@@ -95,8 +95,7 @@ def count_statistics(prepared: Prepared) -> Entries:
     if problem.tails is not None:
         # A quantile is found from the mass below it, which has a Student's t.
         inverted = np.repeat([s.inverted for s in statistics], len(inputs.names))
-        skewness = np.where(inverted, 0.0, problem.tails.skewness)
-        problem = problem._replace(tails=problem.tails._replace(skewness=skewness))
+        problem = problem._replace(tails=problem.tails.without(inverted))
     names = inputs.names * n_statistics
     return Entries(problem, candidates, names, distributions, centers)
 

@@ -60,6 +60,14 @@ def in_units(logs: Logs, units: RewardUnits) -> Logs:
     return logs if units == AS_LOGGED else replace(logs, reward=units.into(logs.reward))
 
 
+def settings_in_units(settings: FitSettings, units: RewardUnits) -> FitSettings:
+    """The settings of a fit that sees rewards in other units: the kind of rewards is in them."""
+    kind = settings.prior.rewards
+    if kind is None or units == AS_LOGGED:
+        return settings
+    return replace(settings, prior=replace(settings.prior, rewards=kind.into(units)))
+
+
 def from_units(belief: DataTree, units: RewardUnits, logs: Logs, settings: FitSettings) -> DataTree:
     """The belief of the rewards as they were logged, from that in other units.
 

@@ -25,7 +25,7 @@ from bayesdice_ppl.inference.correction import within_pairs
 from bayesdice_ppl.inference.dependence import group_covariance
 from bayesdice_ppl.inference.engine import Solution
 from bayesdice_ppl.inference.problem import QUICK, FitForm, Problem
-from bayesdice_ppl.inference.skewness import standard_quantile
+from bayesdice_ppl.inference.skewness import Tails, standard_quantile
 from bayesdice_ppl.inference.unseen import Unseen
 from bayesdice_ppl.keys import normal_numbers, split_key
 from bayesdice_ppl.models import GaussianPosterior, Ratio, less_value
@@ -105,9 +105,9 @@ def draw(
             normal = None
             sd = np.sqrt(np.sum(factor[:, -1] ** 2, axis=1))
             score = ((latent[:, :, -1] - mean[:, -1:]) / np.where(sd > 0.0, sd, 1.0)[:, None]).T
-        lean = None if problem.tails is None else problem.tails.skewness
+        tails = problem.tails
         scale = np.sqrt(np.sum(factor[:, -1] ** 2, axis=1))
-        value = mean[:, -1] + scale * standard_quantile(score, df, lean)
+        value = mean[:, -1] + scale * _quantile(tails, score, df)
         found = _draws(
             problem.arrays,
             solution.posterior,
@@ -119,8 +119,8 @@ def draw(
         value, loss, weight = (np.asarray(array) for array in found[:3])
         own = None if found[3] is None else np.asarray(found[3])
         if unseen is not None:
-            lean = None if lean is None else unseen.diluted(lean)
-            found_there = standard_quantile(score, unseen.degrees_of_freedom, lean)
+            tails = None if tails is None else tails.diluted(unseen.kept_lean)
+            found_there = _quantile(tails, score, unseen.degrees_of_freedom)
             value = mean[:, -1] + unseen.shift + unseen.sd(scale) * found_there
         n_statistics = drawing.n_statistics
         if not drawing.joint and n_statistics == 1:
@@ -171,6 +171,8 @@ def value_covariance(problem: Problem, form: FitForm) -> Float[np.ndarray, "N N"
         by_episode=form.by_episode,
         small_sample=small,
     )
+    if problem.known is not None:
+        whole = np.asarray(whole) + problem.known
     unit, rows = problem.unit, problem.dependence
     if unit is not None and unit.correction is not None:
         before = within_pairs(problem.cells, problem.pilots, small_sample=small)
@@ -185,6 +187,13 @@ def value_covariance(problem: Problem, form: FitForm) -> Float[np.ndarray, "N N"
     )
     found = group_covariance(*parts, rows, unit, problem.rewards, plain)
     return found + np.asarray(whole) - plain
+
+
+def _quantile(
+    tails: Tails | None, score: Float[np.ndarray, "S N"], df: Float[np.ndarray, " N"]
+) -> Float[np.ndarray, "S N"]:
+    """Values less their location, over their scale."""
+    return standard_quantile(score, df) if tails is None else tails.quantile(score, df)
 
 
 def _scores(

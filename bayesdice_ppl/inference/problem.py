@@ -29,7 +29,8 @@ from bayesdice_ppl.constraint import (
 from bayesdice_ppl.inference.dependence import Dependence, Unit, settle
 from bayesdice_ppl.inference.jackknife import Groups, deal_groups, widened
 from bayesdice_ppl.inference.pilot import Pilot, run_pilot
-from bayesdice_ppl.inference.skewness import Rows, Tails, measure_tails, of_entries, skewness_of
+from bayesdice_ppl.inference.shapes import known_covariance, known_shift, shape_values
+from bayesdice_ppl.inference.skewness import Rows, Tails
 from bayesdice_ppl.models import (
     Coordinates,
     LinearGaussianRatio,
@@ -45,6 +46,7 @@ from bayesdice_ppl.moments import (
     VALUE_ROW,
     Candidates,
     Cells,
+    KnownMeans,
     MomentSettings,
     Prior,
     TransformedRewards,
@@ -122,6 +124,8 @@ class Problem(NamedTuple):
     tails
         What third and fourth moments of the errors say, or None where values have Student's t as
         it is: with other than one-hot features, or without the small-sample rule.
+    known
+        What a known kind of reward adds to the covariance of the values, shape (N, N), or None.
     """
 
     cells: Cells
@@ -134,6 +138,7 @@ class Problem(NamedTuple):
     dependence: Dependence | None = None
     unit: Unit | None = None
     tails: Tails | None = None
+    known: Float[np.ndarray, "N N"] | None = None
 
     @property
     def tangent(self) -> bool:
@@ -150,7 +155,8 @@ class Problem(NamedTuple):
     @property
     def arrays(self) -> Problem:
         """What compiled functions take: without prices and what is known of the rows."""
-        return self._replace(prices=(), rewards=None, dependence=None, unit=None, tails=None)
+        nothing: dict[str, Any] = dict.fromkeys(("rewards", "dependence", "unit", "tails", "known"))
+        return self._replace(prices=(), **nothing)
 
     @property
     def n_policies(self) -> int:
@@ -175,6 +181,7 @@ def prepare(
     dependence: Dependence | None = None,
     *,
     rows: Rows | None = None,
+    known: KnownMeans | None = None,
     guided: bool = True,
     tangent: bool = False,
 ) -> Problem:
@@ -194,6 +201,8 @@ def prepare(
         The rows behind the cells and how they may be grouped, for the unit of independence.
     rows
         The rows behind the cells, for skewness; None: values have Student's t as it is.
+    known
+        What is known of the pairs' mean rewards, where the kind of reward is known; else None.
     guided
         Whether the engine moves in coordinates. For many pairs they cost as much as a closed form,
         so they are made only if needed.
@@ -205,17 +214,24 @@ def prepare(
     sums = None if rewards is None else rewards._replace(by_row=None, cell=None)
     with jax.enable_x64(True):
         first = _pilots if form.plain else _compiled_pilots
-        ratio, pilots, live = first(
-            jax.tree.map(np.asarray, cells),
-            jax.tree.map(np.asarray, candidates),
-            sums,
-            form.moments,
-            form.model,
-            form.prior,
-            form.by_episode,
-            form.small_sample,
-            None if correction is None else correction.shift,
-        )
+
+        def estimate(shift: Float[np.ndarray, " N"] | None) -> tuple[Ratio, Pilot, Any]:
+            return first(
+                jax.tree.map(np.asarray, cells),
+                jax.tree.map(np.asarray, candidates),
+                sums,
+                form.moments,
+                form.model,
+                form.prior,
+                form.by_episode,
+                form.small_sample,
+                shift,
+            )
+
+        ratio, pilots, live = estimate(None if correction is None else correction.shift)
+        if known is not None:
+            # The first estimates say how much of its steps a value spends at each pair.
+            ratio, pilots, live = estimate(known_shift(cells, pilots, known))
         unit = None
         if dependence is not None:
             small = form.small_sample
@@ -225,7 +241,7 @@ def prepare(
             groups = None
             if dependence is not None and unit is not None and unit.groupings:
                 groups = (dependence, unit)
-            with_tails, tails = _with_tails(cells, pilots, rows, rewards, form.by_episode, groups)
+            with_tails, tails = _with_tails(cells, pilots, rows, rewards, form, groups, known)
             if correction is None:
                 pilots = with_tails
             else:
@@ -269,7 +285,8 @@ def prepare(
             form.moments,
         )
     shared = (cells, ratio, constraint, coordinates, pilots, prices, rewards)
-    return Problem(*shared, dependence, unit, tails)
+    change = None if known is None else known_covariance(cells, pilots, known)
+    return Problem(*shared, dependence, unit, tails, change)
 
 
 def _with_tails(
@@ -277,22 +294,29 @@ def _with_tails(
     pilots: Pilot,
     rows: Rows,
     rewards: TransformedRewards | None,
-    by_episode: bool,
+    form: FitForm,
     groups: tuple[Dependence, Unit] | None,
+    known: KnownMeans | None,
 ) -> tuple[Pilot, Tails]:
-    """The pilots with the variance that rare rewards hide, and the skewness of their errors."""
-    found = measure_tails(cells, pilots, rows, rewards, by_episode=by_episode, groups=groups)
-    n, hidden = float(cells.n_transitions), of_entries(found, "hidden")
-    covariance = np.asarray(pilots.covariance)
-    if np.any(hidden > 0.0):
-        covariance = added(covariance, np.s_[:, VALUE_ROW, VALUE_ROW], n * hidden)
-    slopes = np.asarray(pilots.slope)
-    both = zip(slopes, covariance, strict=True)
+    """The pilots with the variance that the rows say, and the shape of the values."""
+    n, covariance = float(cells.n_transitions), np.asarray(pilots.covariance)
+    both = zip(np.asarray(pilots.slope), covariance, strict=True)
     variance = np.array([slope @ sigma @ slope for slope, sigma in both]) / n
-    df = np.asarray(pilots.degrees_of_freedom)
-    skewness = skewness_of(of_entries(found, "third"), variance, df)
-    tails = Tails(skewness, hidden, of_entries(found, "effective"))
-    return pilots._replace(covariance=covariance), tails
+    shaped = shape_values(
+        cells,
+        pilots,
+        rows,
+        variance,
+        form.constraint.value_law,
+        rewards=rewards,
+        by_episode=form.by_episode,
+        groups=groups,
+        known=known,
+    )
+    if np.any(shaped.added != 0.0):
+        covariance = added(covariance, np.s_[:, VALUE_ROW, VALUE_ROW], n * shaped.added)
+    df = shaped.degrees_of_freedom
+    return pilots._replace(covariance=covariance, degrees_of_freedom=df), shaped.tails
 
 
 def _own_rows(n_rows: int, chosen: Constraint) -> Int[np.ndarray, " r"]:

@@ -11,9 +11,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
-from bayesdice_ppl.constraint import NORMAL_REWARDS, shrunk_spread
+from bayesdice_ppl.constraint import NORMAL_REWARDS, Curve, shrunk_spread
 from bayesdice_ppl.inference.dependence import Dependence, Unit, influences
 from bayesdice_ppl.inference.pilot import Pilot
 from bayesdice_ppl.moments import Cells, TransformedRewards
@@ -51,15 +51,48 @@ class Tails(NamedTuple):
     effective
         Effective number of errors, (sum u^2)^2 / sum u^4 over rows and starts, shape (N,): how many
         of them a width rests on, whatever the unit of independence.
+    curves
+        Quantiles of each value that are not those of its skewness, or None; empty: there are none.
     """
 
     skewness: Float[np.ndarray, " N"]
     hidden: Float[np.ndarray, " N"]
     effective: Float[np.ndarray, " N"]
+    curves: tuple[Curve | None, ...] = ()
 
     def first(self, n: int) -> Tails:
         """Those of the first n entries."""
-        return Tails(*(field[:n] for field in self))
+        hidden, effective = self.hidden[:n], self.effective[:n]
+        return Tails(self.skewness[:n], hidden, effective, self.curves[:n])
+
+    def without(self, entry: Bool[np.ndarray, " N"]) -> Tails:
+        """Those in which some entries have Student's t as it is."""
+        kept = [None if plain else one for one, plain in zip(self.curves, entry, strict=False)]
+        return self._replace(skewness=np.where(entry, 0.0, self.skewness), curves=tuple(kept))
+
+    def diluted(self, share: Float[np.ndarray, " N"]) -> Tails:
+        """Those of values of which a part is symmetric; see `Unseen.kept_lean`."""
+        return self._replace(
+            skewness=self.skewness * share,
+            curves=tuple(
+                None if curve is None else curve.diluted(float(part))
+                for curve, part in zip(self.curves, share, strict=False)
+            ),
+        )
+
+    def quantile(
+        self,
+        score: Float[np.ndarray, "S N"],
+        degrees_of_freedom: Float[np.ndarray, " N"],
+    ) -> Float[np.ndarray, "S N"]:
+        """Values less their location, over their scale, at normal scores; shape (S, N)."""
+        found = standard_quantile(score, degrees_of_freedom, self.skewness)
+        if any(curve is not None for curve in self.curves):
+            plain = standard_quantile(score, degrees_of_freedom)
+            for j, curve in enumerate(self.curves):
+                if curve is not None:
+                    found[:, j] = curve.at(plain[:, j])
+        return found
 
 
 class Powers(NamedTuple):
@@ -120,16 +153,16 @@ def measure_tails(
     count, pair = np.asarray(cells.count), np.asarray(cells.pair)
     error, by_pair = np.asarray(pilots.error), np.asarray(pilots.by_pair)
     unit = None if pilots.unit is None else np.asarray(pilots.unit)
-    mean, inside = _of_cells(rows.cell, rows.reward, len(count))
+    mean, inside = of_cells(rows.cell, rows.reward, len(count))
     found = []
     for j in range(len(by_pair)):
         if rewards is not None:
-            mean, inside = _of_cells(rows.cell, np.asarray(rewards.by_row)[j], len(count))
+            mean, inside = of_cells(rows.cell, np.asarray(rewards.by_row)[j], len(count))
         counted_with = pair if unit is None else unit[j][pair]
         visits = np.bincount(counted_with, count, len(by_pair[j]))
         powers = _of_pairs(counted_with, visits, count, error[j] + mean, inside)
         share = by_pair[j] * visits / float(cells.n_transitions)
-        started = _of_starts(cells, pilots, j)
+        started = moments_of_starts(cells, pilots, j)
         third, hidden = _pooled(visits, share, powers)
         weight = share / np.where(visits > 0.0, visits, 1.0)
         square = weight**2 @ powers.second + started[0]
@@ -137,9 +170,9 @@ def measure_tails(
         third += started[1]
         sums = None
         if groups is not None:
-            sums = _by_group(cells, pilots, groups, rewards, j)
+            sums = sums_by_group(cells, pilots, groups, rewards, j)
         elif by_episode:
-            sums = _by_episode(cells, pilots, j, mean)
+            sums = sums_by_episode(cells, pilots, j, mean)
         if sums is not None:
             third = float((sums**3).sum())
         effective = float(square**2 / fourth) if fourth > 0.0 else np.inf
@@ -220,7 +253,7 @@ def _bent(t: Float[np.ndarray, " S"], lean: float) -> Float[np.ndarray, " S"]:
     return np.copysign(1.0, lean) * quantile + (t - np.clip(t, -_FAR, _FAR))
 
 
-def _of_cells(
+def of_cells(
     cell: Int[np.ndarray, " n"], reward: Float[np.ndarray, " n"], n_cells: int
 ) -> tuple[Float[np.ndarray, " C"], Powers]:
     """Mean reward of each cell, and sums of powers around it."""
@@ -270,7 +303,7 @@ def _pooled(
     return float(cumulant.sum()), max(variance(weight) - plain, 0.0)
 
 
-def _of_starts(cells: Cells, pilots: Pilot, j: int) -> Float[np.ndarray, " 3"]:
+def moments_of_starts(cells: Cells, pilots: Pilot, j: int) -> Float[np.ndarray, " 3"]:
     """Sums of the second to fourth power of the errors of the first states."""
     share, m = np.asarray(cells.initial_weight), float(cells.n_episodes)
     value = np.asarray(pilots.start_value)[j]
@@ -278,7 +311,7 @@ def _of_starts(cells: Cells, pilots: Pilot, j: int) -> Float[np.ndarray, " 3"]:
     return np.array([m * (share @ off**power) for power in (2, 3, 4)])
 
 
-def _by_episode(
+def sums_by_episode(
     cells: Cells, pilots: Pilot, j: int, mean: Float[np.ndarray, " C"]
 ) -> Float[np.ndarray, " m"]:
     """The error of each episode."""
@@ -290,7 +323,7 @@ def _by_episode(
     return sums / n + float(np.asarray(pilots.start_weight)[j]) * (value - value.mean()) / m
 
 
-def _by_group(
+def sums_by_group(
     cells: Cells,
     pilots: Pilot,
     groups: tuple[Dependence, Unit],

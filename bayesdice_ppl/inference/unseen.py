@@ -96,9 +96,11 @@ class Unseen(NamedTuple):
             *(field[:n, :n] if i in _SQUARE else field[:n] for i, field in enumerate(self))
         )
 
-    def diluted(self, skewness: Float[np.ndarray, " N"]) -> Float[np.ndarray, " N"]:
-        """Skewness of the values from that without the latents, whose own part is symmetric."""
-        return skewness * (1.0 - np.clip(self.share, 0.0, 1.0)) ** 1.5
+    @property
+    def kept_lean(self) -> Float[np.ndarray, " N"]:
+        """Share of each value's skewness that is left beside the latents, which are symmetric."""
+        kept: np.ndarray = (1.0 - np.clip(self.share, 0.0, 1.0)) ** 1.5
+        return kept
 
     def sd(self, sd: Float[np.ndarray, " N"]) -> Float[np.ndarray, " N"]:
         """Scales of the values, from those without the latents, shape (N,)."""

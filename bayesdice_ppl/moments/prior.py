@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 from jaxtyping import Float
 
 from bayesdice_ppl import checks
 from bayesdice_ppl.arrays import library_of
+from bayesdice_ppl.moments.known_rewards import RewardKind, reward_kind
 
 UNSEEN = ("pooled", "moved")
 """What may be done about pairs that the log does not have."""
@@ -36,23 +38,42 @@ class Prior:
         ``"pooled"``: each is a latent, which differs from the logged pairs by as much as these
         differ from each other, by state and by action. ``"moved"``: a candidate's probability of
         them is moved to the logged actions of the state, as if these were all.
+    rewards
+        What rewards can be, with one-hot features: ``"binary"`` (0 or 1), ``"counts"`` (0, 1, 2,
+        ...), or their bounds (low, high). Each pair's mean reward then has a Beta or Gamma
+        posterior with Jeffreys' prior, in place of one that its spread in the log gives. None:
+        nothing is known.
 
     Raises
     ------
     SettingsError
-        A width is not positive, `rare_share` is negative, or ``unseen`` is another word.
+        A width is not positive, `rare_share` is negative, or ``unseen`` is another word, or
+        ``rewards`` is neither a known word nor two bounds.
     """
 
     ratio_sd: float = 10.0
     value_sd: float = 10.0
     rare_share: float = 0.1
     unseen: str = "pooled"
+    rewards: RewardKind | None = None
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            ratio_sd: float = ...,
+            value_sd: float = ...,
+            rare_share: float = ...,
+            unseen: str = ...,
+            rewards: RewardKind | str | Sequence[float] | None = ...,
+        ) -> None: ...
 
     def __post_init__(self) -> None:
         checks.positive("prior.ratio_sd", self.ratio_sd)
         checks.positive("prior.value_sd", self.value_sd)
         checks.nonnegative("prior.rare_share", self.rare_share)
         checks.one_of("prior.unseen", self.unseen, UNSEEN)
+        object.__setattr__(self, "rewards", reward_kind(self.rewards))
 
     def of_pairs(self, visits: Float[Any, " P"], n: Float[Any, ""]) -> Float[Any, " P"]:
         """Prior sd of the ratio of each pair.

@@ -125,3 +125,12 @@ def test_every_option_has_a_help(command):
         commands[command], pretty_exceptions_short=False, rich_markup_mode=None
     ).params
     assert all(parameter.help for parameter in parameters), command
+
+
+def test_a_kind_of_rewards_is_a_word_or_two_numbers():
+    for text, kind in (("binary", "binary"), ("0,5", [0.0, 5.0])):
+        asked = ModelOptions(rewards=text, value_law="student")
+        settings = asked.settings(ValueOptions(gamma=0.5), None)
+        flat = flat_settings(**{k: v for k, v in settings.items() if k != "include_logged"}).flat
+        assert flat["rewards"] == kind
+        assert flat["value_law"] == "student"
