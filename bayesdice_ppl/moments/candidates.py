@@ -60,16 +60,20 @@ class Candidates(NamedTuple):
         if self.estimated is not None:
             flags = np.asarray(self.estimated)
             rows = [row + flag.tobytes() for row, flag in zip(rows, flags, strict=True)]
-        if rewards is not None:
-            whole = np.column_stack([rewards.by_row, rewards.absorbed])
-            counted = (np.ascontiguousarray(row).tobytes() for row in whole)
-            rows = [row + more for row, more in zip(rows, counted, strict=True)]
         if unseen is not None:
             masses = (np.ascontiguousarray(row).tobytes() for row in unseen)
             rows = [row + more for row, more in zip(rows, masses, strict=True)]
-        # Sorted, so that the order in which candidates are given does not matter.
-        place = {row: i for i, row in enumerate(sorted(set(rows)))}
-        of_row = np.array([place[row] for row in rows])
+        paid = [b""] * len(rows)
+        if rewards is not None:
+            whole = np.column_stack([rewards.by_row, rewards.absorbed])
+            paid = [np.ascontiguousarray(row).tobytes() for row in whole]
+        # Sorted, so that the order in which candidates are given does not matter; statistics of
+        # one candidate stay in their order, which the last digit of a reward must not change.
+        known = list(zip(rows, paid, strict=True))
+        first = {each: i for i, each in reversed(list(enumerate(known)))}
+        ordered = sorted(first, key=lambda each: (each[0], first[each]))
+        place = {each: i for i, each in enumerate(ordered)}
+        of_row = np.array([place[each] for each in known])
         return np.unique(of_row, return_index=True)[1], of_row
 
 
