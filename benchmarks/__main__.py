@@ -34,6 +34,7 @@ TABLES = (
     "adaptive",
     "far",
     "promise",
+    "others",
     "risk_coverage",
 )
 UNCOUNTED = (
