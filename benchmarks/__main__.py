@@ -37,6 +37,7 @@ TABLES = (
     "far",
     "promise",
     "policy",
+    "others",
     "risk_coverage",
 )
 UNCOUNTED = (
