@@ -20,7 +20,7 @@ FOLDERS = {"bayesdice_ppl": LIBRARY, "models": f"{LIBRARY}.models", "envs": f"{L
 
 LEVELS = (
     ("errors", "_version"),
-    ("arrays", "checks"),
+    ("arrays", "checks", "codes"),
     ("choices", "keys", "outputs"),
     ("logs",),
     ("policies",),

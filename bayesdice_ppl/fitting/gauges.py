@@ -117,6 +117,9 @@ TOGETHER = Gauge(
     0.25,
     0.5,
 )
+CHANGED = Gauge(
+    "changed rewards", "move of the value with the rewards of the log's end, in sds", 1.0, 2.0
+)
 HIDDEN = Gauge(
     "hidden context", "the same, if propensities had not varied within a state", 0.25, 0.5
 )

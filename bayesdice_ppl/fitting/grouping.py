@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from jaxtyping import Int
 
-from bayesdice_ppl.codes import distinct
+from bayesdice_ppl.codes import combined, distinct
 from bayesdice_ppl.errors import SettingsError
 from bayesdice_ppl.fitting.adaptive import follows_rewards
 from bayesdice_ppl.fitting.settings import CLUSTERS, FitSettings
@@ -21,6 +21,9 @@ FEW_EPISODES = 20
 """With fewer episodes stretches of rows are looked at too: episodes cannot tell."""
 FEWEST_STRETCHES, SHORTEST = 10, 8
 """Stretches of one length, and rows of the shortest."""
+_LONGEST, _TURNS = 2_000, 2.5
+"""Longest cycle that is looked for, and standard errors beyond what the largest of as many has by
+chance."""
 
 
 def dependence_of(
@@ -69,6 +72,7 @@ def dependence_of(
         groupings = [_by_column(logs, rows, name) for name in looked_at]
         if not by_episode:
             groupings += _by_episode(logs, rows)
+            groupings += _in_turns(logs, rows)
         groupings = _distinct(groupings)
         if not by_episode:
             groupings += _by_time(logs, rows)
@@ -127,6 +131,38 @@ def _by_episode(logs: Logs, rows: UsableRows) -> list[Grouping]:
     """Episodes, if there are several, and several rows in them."""
     n, m = int(rows.mask.sum()), logs.n_episodes
     return [Grouping("episode", logs.episode[rows.mask], np.arange(m))] if 1 < m < n else []
+
+
+def _in_turns(logs: Logs, rows: UsableRows) -> list[Grouping]:
+    """Every L-th row, if rewards that are L rows apart are alike: users may take turns.
+
+    Rewards are measured from the mean of their state and action. Their autocorrelation at all lags
+    comes from one Fourier transform; by chance each is normal with variance 1 / n.
+    """
+    n, m = int(rows.mask.sum()), logs.n_episodes
+    if n < FEWEST_STRETCHES * SHORTEST or m not in (1, n) or logs.vector_states:
+        return []
+    reward = logs.reward[rows.mask]
+    pair = logs.state[rows.mask]
+    if not logs.vector_actions:
+        pair = combined(pair, logs.action[rows.mask])[1]
+    off = reward - (np.bincount(pair, reward) / np.maximum(np.bincount(pair), 1))[pair]
+    total = np.fft.irfft(np.abs(np.fft.rfft(off, 2 * n)) ** 2)[: n // 2]
+    if not total[0] > 0.0:
+        return []
+    score = total / total[0] * np.sqrt(n)
+    # Rows that follow each other are alike at short lags first, which stretches are for.
+    score[1:] -= np.maximum(score[:-1], 0.0)
+    lags = np.arange(2, min(n // FEWEST_STRETCHES, _LONGEST) + 1)
+    # Multiples of a lag are as much alike as the lag itself.
+    together = [score[lag::lag].sum() / np.sqrt(len(score[lag::lag])) for lag in lags]
+    best = int(np.argmax(together))
+    if together[best] < np.sqrt(2.0 * np.log(len(lags))) + _TURNS:
+        return []
+    apart = int(lags[best])
+    code = np.arange(n) % apart
+    starts = code if m == n else np.zeros(1, dtype=np.int64)
+    return [Grouping(f"place in a cycle of {apart} rows", code, starts)]
 
 
 def _by_time(logs: Logs, rows: UsableRows) -> list[Grouping]:

@@ -17,7 +17,7 @@ from jaxtyping import Float, Int
 from bayesdice_ppl import codes
 from bayesdice_ppl.belief import SupportWarning
 from bayesdice_ppl.fitting import gauges
-from bayesdice_ppl.fitting.alike import Past, centered_errors, combined, lay_past, predicted
+from bayesdice_ppl.fitting.alike import UNITS, Past, centered_errors, combined, lay_past, predicted
 from bayesdice_ppl.fitting.gauges import Gauge
 from bayesdice_ppl.fitting.inputs import Inputs
 from bayesdice_ppl.inference import Problem
@@ -33,6 +33,12 @@ _DRIFTED = (
     "each period's own shares its value moves by {:.1f} of the sds that independent rows give it. "
     "Put the period into the state, or log a fixed policy."
 )
+_CHANGED = (
+    "rests on a log whose rewards changed along the rows, and is a belief of their average. With "
+    "the rewards of the last {} of the log its value moves by {} of the sds that independent rows "
+    "give it. Use later rows alone, or put the period into the state."
+)
+_LAST = dict(zip(PERIODS, ("half", "sixth"), strict=True))
 _HIDDEN = (
     "rests on a log whose propensities vary within a state, and rewards vary with them: the "
     "logging policy saw something that the state does not hold. With rows weighted by their "
@@ -268,12 +274,14 @@ def looks_of(inputs: Inputs, problem: Problem, *, sound: bool) -> Iterator[Look]
     for parts in PERIODS:
         period = np.arange(n) * parts // n
         groups = grouped(period)
-        if shares_changed(groups, cells.pair_state) > BY_CHANCE / len(PERIODS):
-            continue
-        factor = share_anew(groups, cells.pair_state)
         kinds = tuple(
             lay_past("", 1 + code, pair, unit) for code in (period, parts * pair + period)
         )
+        last = parts * (groups.other == parts - 1.0)
+        yield Look(gauges.CHANGED, _CHANGED.format(_LAST[parts], "{:.1f}"), groups, last, kinds)
+        if shares_changed(groups, cells.pair_state) > BY_CHANCE / len(PERIODS):
+            continue
+        factor = share_anew(groups, cells.pair_state)
         yield Look(gauges.TOGETHER, _DRIFTED, groups, factor, kinds)
     chance = inputs.logs.propensity
     if sound and chance is not None:
@@ -317,7 +325,7 @@ def unlike_rows(
         own = (inputs.reward + error[j][inputs.cell_of_row] for j in several)
         rows = [centered_errors(each, pair) for each in own]
         limit = BY_CHANCE / len(look.kinds)
-        if look.gauge is gauges.TOGETHER:
+        if look.gauge in (gauges.TOGETHER, gauges.CHANGED):
             limit /= len(PERIODS)
         if all(
             combined(np.array([predicted(row, kind).chance for row in rows])) > limit
@@ -339,11 +347,12 @@ def unlike_rows(
 
 
 def _unit_of(inputs: Inputs, problem: Problem) -> Int[np.ndarray, " n"]:
-    """SortedRows of rows that may move together: a column that is the unit, episodes, or rows."""
+    """Rows that may move together: a column that is the unit, episodes, or stretches."""
     groupings = () if problem.unit is None else problem.unit.groupings
     for each in groupings:
         if not each.by_order:
             return codes.distinct(each.of_row)[1]
     episode = inputs.logs.episode[inputs.rows.mask]
-    several = inputs.logs.n_episodes >= FEWEST_EPISODES
-    return episode if several else np.arange(len(episode))
+    several = FEWEST_EPISODES <= inputs.logs.n_episodes < inputs.logs.n_transitions
+    # Rows that follow each other may move together.
+    return episode if several else np.arange(len(episode)) * UNITS // len(episode)

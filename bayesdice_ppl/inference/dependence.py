@@ -264,11 +264,16 @@ def settle(
             items[k] = items[k].after(items[k - 1])
     pair, n_pairs = np.asarray(cells.pair)[dependence.cell], len(cells.pair_state)
     n, m = len(pair), len(dependence.start)
+    varies_by = np.ones(n)
+    if cells.pair_features is None:
+        # A pair that was logged once has its reward for its mean, and no error is seen in it.
+        varies_by = np.sqrt(1.0 - 1.0 / np.bincount(pair, minlength=n_pairs)[pair])
     base, bias = np.zeros(n_policies), np.zeros(n_policies)
     table: list[list[Spread]] = []
     for j in range(n_policies):
         values = influences(cells, pilots, dependence, rewards, j)
-        weight = np.r_[np.abs(np.asarray(pilots.ratio)[j][dependence.cell]), np.zeros(m)]
+        weight = np.abs(np.asarray(pilots.ratio)[j][dependence.cell]) * varies_by
+        weight = np.r_[weight, np.zeros(m)]
         base[j] = values @ values
         if dependence.by_episode:
             sums = np.bincount(np.r_[dependence.episode, np.arange(m)], values)

@@ -272,6 +272,9 @@ def spread_of(sums: GroupSums) -> Spread:
     excess = plain * total / trace - independent / max(kept, _ONE_GROUP)
     error = np.sqrt(max(2.0 * float((sums.square**2 - sums.fourth).sum()), 0.0))
     score = 0.0
+    # What corrects the squares for the mean that was taken off makes their noise larger too: much
+    # so where one row has most of the weight.
+    error *= max(total / trace, 1.0)
     if error > 0.0:
         freedom = 2.0 * (independent / error) ** 2
         by_chance = chdtrc(freedom, freedom * max(1.0 + excess / independent, 0.0))

@@ -69,11 +69,11 @@ class Candidates(NamedTuple):
             paid = [np.ascontiguousarray(row).tobytes() for row in whole]
         # Sorted, so that the order in which candidates are given does not matter; statistics of
         # one candidate stay in their order, which the last digit of a reward must not change.
-        known = list(zip(rows, paid, strict=True))
-        first = {each: i for i, each in reversed(list(enumerate(known)))}
+        both = list(zip(rows, paid, strict=True))
+        first = {each: i for i, each in reversed(list(enumerate(both)))}
         ordered = sorted(first, key=lambda each: (each[0], first[each]))
         place = {each: i for i, each in enumerate(ordered)}
-        of_row = np.array([place[each] for each in known])
+        of_row = np.array([place[each] for each in both])
         return np.unique(of_row, return_index=True)[1], of_row
 
 

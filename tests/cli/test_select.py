@@ -59,7 +59,18 @@ def changed(frame, column, row, value):
 
 
 def test_good_input_leaves_its_three_files_and_exits_0(place, run):
-    big = pl.concat([GOOD_LOGS.with_columns(pl.col("episode_id") + 4 * i) for i in range(40)])
+    rng = np.random.default_rng(0)
+    state = rng.integers(2, size=(160, 3))
+    big = pl.DataFrame(
+        {
+            "episode_id": np.repeat(np.arange(160), 2),
+            "step": np.tile([0, 1], 160),
+            "state": state[:, :2].ravel(),
+            "action": rng.integers(2, size=320),
+            "reward": rng.integers(3, size=320) / 2.0,
+            "next_state": state[:, 1:].ravel(),
+        }
+    )
     big.write_csv(place / "logs.csv")
     code, out = run(*select_arguments(place), "--seed", "3", "--inference", "auto")
     assert code == 0, out.err

@@ -79,7 +79,9 @@ def test_variance_and_degrees_of_freedom_are_those_of_the_matrices():
     assert found.degrees_of_freedom == pytest.approx(df, rel=1e-9)
     # The sum over ordered pairs of a group, with random signs.
     products = np.outer(row, row) ** 2 * (within - np.eye(n))
-    assert found.standard_error == pytest.approx(np.sqrt(2.0 * products.sum()) / independent)
+    made_larger = rows.sum() / np.trace(covariance)
+    expected = np.sqrt(2.0 * products.sum()) / independent * made_larger
+    assert found.standard_error == pytest.approx(expected)
 
 
 def test_sums_over_longer_stretches_are_those_over_their_rows():
@@ -117,6 +119,32 @@ def test_two_columns_that_cross_add_their_variances():
     for options in ({}, {"cluster": ("day", "user_id")}):
         _, sd = figures(belief_of(frame, **options))
         assert sd == pytest.approx(np.sqrt(expected), rel=5e-3)
+
+
+def test_users_that_take_turns_are_found_without_their_column():
+    rng = np.random.default_rng(7)
+    user = np.arange(1_500) % 30
+    reward = rng.normal(size=30)[user] + rng.normal(size=1_500)
+    frame = pl.DataFrame({"state": 0, "action": 0, "reward": reward})
+    belief = belief_of(frame)
+    _, sd = figures(belief)
+    assert json.loads(belief.attrs["unit"])["names"] == ["place in a cycle of 30 rows"]
+    assert sd == pytest.approx(stats.sem(reward.reshape(50, 30).mean(axis=0)), rel=5e-3)
+
+
+def test_a_row_with_most_of_the_weight_makes_no_groups():
+    rng = np.random.default_rng(8)
+    action = np.r_[1, rng.integers(2, size=299) * 0]
+    frame = pl.DataFrame({"state": 0, "action": action, "reward": rng.normal(size=300)})
+    table = bd.TabularPolicy([[0.1, 0.9]])
+    found = [
+        json.loads(belief_of(frame.sample(300, shuffle=True, seed=i), {"a": table}).attrs["unit"])[
+            "names"
+        ]
+        for i in range(20)
+    ]
+    # One log in ten is taken for dependent by chance.
+    assert sum(bool(names) for names in found) <= stats.binom.ppf(1.0 - 1e-4, 20, 0.1)
 
 
 def test_independent_rows_are_seldom_taken_for_groups():
