@@ -295,4 +295,5 @@ def main(trials: int = TRIALS, folder: Path = RESULTS) -> None:
             }
         )
         print(rows[-1], flush=True)
-    print(write_table("policy", rows, command=COMMAND, notes=NOTES, folder=folder))
+    command = COMMAND if trials == TRIALS else f"{COMMAND} --trials {trials}"
+    print(write_table("policy", rows, command=command, notes=NOTES, folder=folder))

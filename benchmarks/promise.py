@@ -377,9 +377,10 @@ def main(trials: int = TRIALS, folder: Path = RESULTS) -> None:
         rows.append(row)
         shares.append(share)
         print(row, share, flush=True)
-    print(write_table("promise", rows, command=COMMAND, notes=NOTES, folder=folder))
+    command = COMMAND if trials == TRIALS else f"{COMMAND} --trials {trials}"
+    print(write_table("promise", rows, command=command, notes=NOTES, folder=folder))
     spoken = gauge_rows(rows, shares)
-    print(write_table("gauges", spoken, command=COMMAND, notes=GAUGE_NOTES, folder=folder))
+    print(write_table("gauges", spoken, command=command, notes=GAUGE_NOTES, folder=folder))
 
 
 def gauge_rows(

@@ -121,7 +121,8 @@ def fit(
         unit, such as ``user_id`` or ``site``, or of 20 values and more), or rows that follow each
         other where there are few episodes, move together, these are the unit.
         ``belief.attrs["unit"]`` says which, and ``constant_data/error_inflation`` how much wider
-        errors are.
+        errors are. A belief that was told ``"transition"`` or ``"episode"`` has neither, unless its
+        log is adaptive.
     joint
         True (default): values move together as errors on the same logs do; False: the paper's
         product of marginals.
