@@ -26,8 +26,8 @@ BY_CHANCE = 0.003
 """Share of logs in which one gauge speaks by chance, over all candidates."""
 PERIODS = (2, 6)
 """Numbers of stretches that the log is cut into."""
-FEWEST, FEWEST_EPISODES = 20, 10
-"""Rows, and episodes, below which nothing can be seen."""
+FEWEST, FEWEST_EPISODES, FEWEST_UNITS = 20, 10, 10
+"""Rows, and episodes, below which nothing can be seen; units for each period, on average."""
 _DRIFTED = (
     "rests on a log in which rewards and shares of actions changed together along the rows. With "
     "each period's own shares its value moves by {:.1f} of the sds that independent rows give it. "
@@ -272,6 +272,8 @@ def looks_of(inputs: Inputs, problem: Problem, *, sound: bool) -> Iterator[Look]
         return
     pair, unit = inputs.pairs.of_row, _unit_of(inputs, problem)
     for parts in PERIODS:
+        if int(unit.max()) + 1 < FEWEST_UNITS * parts:
+            continue
         period = np.arange(n) * parts // n
         groups = grouped(period)
         kinds = tuple(
