@@ -24,7 +24,7 @@ NOTES = (
     "from. `warned`, `abstained`: the same by any gauge of a belief. `kept_90`: coverage of those "
     "that are not abstained from.",
     "Every kind has eight worlds, which take turns, and three candidates. Log i of a kind is drawn "
-    "by `default_rng([500 + number of the kind, 1, i])`, its world by `default_rng([100 + number "
+    "by `default_rng([500 + number of the kind, 1, i])`, its world by `default_rng([500 + number "
     "of the kind, 0, i mod 8])`. Those at the end are from promise.md, drawn as there.",
 )
 
