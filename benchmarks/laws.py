@@ -14,7 +14,7 @@ from scipy.special import ndtri
 
 from bayesdice_ppl.experiments.value_beliefs import ValueBelief, value_belief
 from bayesdice_ppl.fitting import flat_settings
-from bayesdice_ppl.moments import known_means
+from bayesdice_ppl.moments import KnownMeans, pair_rewards
 from bayesdice_ppl.moments.known_rewards import reward_kind
 from benchmarks.tables import RESULTS, write_table
 from benchmarks.tails import LAWS, LEVELS, Log, World, count, make_world, on_log, play, true_values
@@ -81,7 +81,7 @@ def beliefs(world: World, log: Log, kind: object) -> Iterator[tuple[str, ValueBe
     told = reward_kind(kind)
     if told is None:
         return
-    known = known_means(told, pair, log.reward, len(cells.pair_state))
+    known = KnownMeans(told, pair_rewards(pair, log.reward, len(cells.pair_state)))
     settings = flat_settings(gamma=world.gamma, inference="exact", joint=False)
     yield KNOWN, value_belief(cells, candidates, settings, rows, known=known)
 

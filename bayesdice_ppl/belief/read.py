@@ -199,8 +199,6 @@ class UnseenParts(NamedTuple):
         Share of each variance that comes from them, shape (N,).
     covariance
         Of what they add to the values, shape (N, N).
-    horizon
-        How many steps a reward that goes on from such a pair counts for, 1 / (1 - gamma).
     """
 
     mass: Float[np.ndarray, "N U"]
@@ -208,7 +206,6 @@ class UnseenParts(NamedTuple):
     center: Float[np.ndarray, " N"]
     share: Float[np.ndarray, " N"]
     covariance: Float[np.ndarray, "N N"]
-    horizon: float
 
     def without(self, values: Float[np.ndarray, "M N"]) -> Float[np.ndarray, "M N"]:
         """Draws of the part of each value that comes from logged pairs."""
@@ -236,11 +233,10 @@ def read_unseen(belief: DataTree, names: tuple[str, ...]) -> UnseenParts | None:
         Some of it is missing.
     """
     view = BeliefView(belief)
-    if "posterior" not in belief.children or not view.has(BeliefView.unseen_base):
+    if not _has_latents(belief, view):
         return None
     order = [view.names.index(name) for name in names]
     others = _places_of(belief, BeliefView.unseen_covariance, names)
-    gamma = float(view.settings.get("gamma", 0.0))
     center = view.guide_mean[order]
     mean = center - view.unseen_shift[order] - view.unseen_base[order]
     return UnseenParts(
@@ -249,7 +245,6 @@ def read_unseen(belief: DataTree, names: tuple[str, ...]) -> UnseenParts | None:
         center,
         np.clip(view.unseen_share[order], 0.0, 1.0),
         view.unseen_covariance[np.ix_(order, others)],
-        1.0 / (1.0 - gamma) if gamma < 1.0 else np.inf,
     )
 
 
@@ -303,7 +298,7 @@ def read_moves(belief: DataTree, names: tuple[str, ...]) -> UnseenMoves | None:
         Some of it is missing.
     """
     view = BeliefView(belief)
-    if "posterior" not in belief.children or not view.has(BeliefView.unseen_base):
+    if not _has_latents(belief, view):
         return None
     order = [view.names.index(name) for name in names]
     others = _places_of(belief, BeliefView.unseen_alike, names)
@@ -314,6 +309,11 @@ def read_moves(belief: DataTree, names: tuple[str, ...]) -> UnseenMoves | None:
         view.unseen_move[order],
         view.unseen_alike[np.ix_(order, others)],
     )
+
+
+def _has_latents(belief: DataTree, view: BeliefView) -> bool:
+    """Whether pairs that were never logged are latents of a mean reward."""
+    return "posterior" in belief.children and view.has(BeliefView.unseen_base)
 
 
 def _places_of(belief: DataTree, variable: Variable, names: tuple[str, ...]) -> list[int]:

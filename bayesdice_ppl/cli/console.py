@@ -63,10 +63,10 @@ def show_selection(console: Console, selection: Selection) -> None:
     if thin:
         console.print(_THIN)
     console.print(escape(selection.certificate.statement))
-    for warning in selection.warnings:
-        console.print(f"[yellow]Warning:[/yellow] {escape(warning)}")
-    for note in selection.notes:
-        console.print(f"Note: {escape(note)}")
+    for remark in selection.remarks:
+        kind, _, said = remark.partition(": ")
+        shown = f"[yellow]{kind}:[/yellow]" if kind == "Warning" else f"{kind}:"
+        console.print(f"{shown} {escape(said)}")
     console.print()
     console.print(f"[bold]{escape(selection.answer)}[/bold]")
 

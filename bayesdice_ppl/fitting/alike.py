@@ -12,12 +12,40 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
+from bayesdice_ppl.codes import distinct
+from bayesdice_ppl.fitting.inputs import Inputs
+from bayesdice_ppl.inference import Problem
+
 UNITS = 200
 """Most units, beyond which several count as one."""
 FEWEST = 50
 """Rows with a known past below which nothing can be seen."""
+FEWEST_EPISODES = 10
+"""Episodes below which stretches of rows are taken in their place."""
 UNKNOWN = 0
 """Code of a past that the log does not have."""
+
+
+def units_of(inputs: Inputs, problem: Problem, stretches: int) -> Int[np.ndarray, " n"]:
+    """Which rows may move together: those of a column that is the unit, of an episode, or near.
+
+    Parameters
+    ----------
+    inputs, problem
+        The log, and what was fitted.
+    stretches
+        Into how many stretches of rows the log is cut, where there are few episodes or each has
+        one row.
+    """
+    groupings = () if problem.unit is None else problem.unit.groupings
+    for each in groupings:
+        if not each.by_order:
+            return distinct(each.of_row)[1]
+    logs, mask = inputs.logs, inputs.rows.mask
+    if FEWEST_EPISODES <= logs.n_episodes < logs.n_transitions:
+        return distinct(logs.episode[mask])[1]
+    n = int(mask.sum())
+    return np.arange(n) * stretches // n
 
 
 class Past(NamedTuple):
@@ -159,7 +187,7 @@ def centered_errors(
     return np.asarray(error - mean[pair])
 
 
-def combined(chances: Float[np.ndarray, " N"]) -> float:
+def combine_chances(chances: Float[np.ndarray, " N"]) -> float:
     """One probability from those of several tests of one thing, however they depend on each other.
 
     Parameters

@@ -16,6 +16,7 @@ from bayesdice_ppl.fitting.adaptive import follow_chances
 from bayesdice_ppl.fitting.inputs import Inputs
 from bayesdice_ppl.fitting.propensities import misfit_of
 from bayesdice_ppl.inference import Correction, Dependence, pooled_means, weighted_values
+from bayesdice_ppl.moments import PairRewards, pair_rewards
 
 FEWEST_VISITS = 5.0
 """Visits that the least propensity of a state must promise each action for weights to be used.
@@ -64,13 +65,8 @@ def _in_states(inputs: Inputs) -> tuple[np.ndarray, np.ndarray]:
     return share[cells.pair_state], np.asarray(candidates.target * candidates.active)
 
 
-def _counted(inputs: Inputs) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Visits of each pair, the mean of its rewards, and the sum of their squared deviations."""
-    pair, reward = inputs.pairs.of_row, inputs.reward
-    size = len(inputs.pairs.state)
-    visits = np.bincount(pair, minlength=size).astype(np.float64)
-    mean = np.bincount(pair, reward, size) / visits
-    return visits, mean, np.bincount(pair, (reward - mean[pair]) ** 2, size)
+def _counted(inputs: Inputs) -> PairRewards:
+    return pair_rewards(inputs.pairs.of_row, inputs.reward, len(inputs.pairs.state))
 
 
 def _weighted(inputs: Inputs) -> Correction | None:
@@ -87,7 +83,7 @@ def _weighted(inputs: Inputs) -> Correction | None:
         return None
     share, target = _in_states(inputs)
     found = weighted_values(pair, reward, chance, inputs.pairs.state, target, share)
-    plain = (target * share) @ _counted(inputs)[1]
+    plain = (target * share) @ _counted(inputs).mean
     n_policies = len(plain)
     reason = f"{_FOLLOWED}Rows are weighted by their propensities, which takes this out."
     return Correction(

@@ -15,15 +15,15 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from bayesdice_ppl.belief import SupportWarning
-from bayesdice_ppl.codes import distinct
 from bayesdice_ppl.fitting import gauges
 from bayesdice_ppl.fitting.alike import (
     UNKNOWN,
     Past,
     centered_errors,
-    combined,
+    combine_chances,
     lay_past,
     predicted,
+    units_of,
 )
 from bayesdice_ppl.fitting.inputs import Inputs
 from bayesdice_ppl.inference import Problem
@@ -38,8 +38,8 @@ _TOLD = (
     "what was done three steps before",
     "the number of steps since the start",
 )
-FEWEST_EPISODES, STRETCHES = 10, 20
-"""With fewer episodes that many stretches of rows are taken for units."""
+STRETCHES = 20
+"""Stretches of rows that are taken for units where there are few episodes."""
 START = 1
 """Code of a row that nothing came before; others have 2 more than the pair."""
 _REASON = (
@@ -88,16 +88,10 @@ def steps_of(inputs: Inputs, problem: Problem) -> Steps:
     cells = inputs.cells
     went_on = np.bincount(cells.pair, cells.count * (1.0 - cells.terminated), n_pairs)
     followed = np.bincount(before, minlength=n_pairs + 2)[2:]
-    unit = np.arange(len(row)) * STRETCHES // len(row)
-    if logs.n_episodes >= FEWEST_EPISODES:
-        unit = episode
-    if problem.unit is not None:
-        columns = [each for each in problem.unit.groupings if not each.by_order]
-        unit = columns[0].of_row if columns else unit
     return Steps(
         pair,
         before,
-        distinct(unit)[1],
+        units_of(inputs, problem, STRETCHES),
         visits / np.maximum(in_state, 1.0),
         np.where(followed > 0, went_on / np.maximum(followed, 1), 0.0),
     )
@@ -218,7 +212,7 @@ def not_markov(
         error = errors(j)
         tests.append([predicted(error, past) for past in pasts])
     chances = np.array([[test.chance for test in row] for row in tests])
-    each = np.array([combined(column) for column in chances.T])
+    each = np.array([combine_chances(column) for column in chances.T])
     shown = each < BY_CHANCE / len(pasts)
     if not shown.any():
         return []

@@ -227,7 +227,7 @@ def lay_out(
             gamma=settings.gamma,
             restart=settings.form.moments.restart,
             rng_key=rng_key,
-            groups=_grouped_rows(logs, problem),
+            groups=_grouped_rows(inputs, problem),
         ),
         settings=settings.flat,
         engine=settings.engine_words,
@@ -272,13 +272,19 @@ def _tails(
     return index, tail_warnings(inputs.names, tails, index)
 
 
-def _grouped_rows(logs: Logs, problem: Problem) -> list[np.ndarray]:
-    """The groups of all rows of the log, for each column that is the unit."""
-    unit = problem.unit
+def _grouped_rows(inputs: Inputs, problem: Problem) -> list[np.ndarray]:
+    """The groups of all rows of the log, by each grouping that is the unit.
+
+    Rows that were left out go with the one before them, where a group is no column's.
+    """
+    logs, unit = inputs.logs, problem.unit
     if unit is None:
         return []
-    names = (grouping.name for grouping in unit.groupings)
-    return [logs.group_codes(name) for name in names if name in logs.groups]
+    place = np.maximum(np.cumsum(inputs.rows.mask) - 1, 0)
+    return [
+        logs.group_codes(each.name) if each.name in logs.groups else each.of_row[place]
+        for each in unit.groupings
+    ]
 
 
 def _achieved(

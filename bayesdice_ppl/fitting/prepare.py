@@ -25,12 +25,13 @@ from bayesdice_ppl.inference import prepare as prepare_problem
 from bayesdice_ppl.logs import Logs, UsableRows, usable_rows
 from bayesdice_ppl.moments import (
     Candidates,
+    KnownMeans,
     LoggedPairs,
     check_rewards,
     count_cells,
-    known_means,
     logged_pairs,
     pad_cells,
+    pair_rewards,
     reach,
     renormalize,
 )
@@ -177,7 +178,8 @@ def _tabular_inputs(
     cells = pad_cells(cells, by_episode=settings.form.by_episode)
     kind, known = settings.prior.rewards, None
     if kind is not None:
-        known = known_means(kind, pairs.of_row, logs.reward[rows.mask], len(pairs.state))
+        rewards = pair_rewards(pairs.of_row, logs.reward[rows.mask], len(pairs.state))
+        known = KnownMeans(kind, rewards)
     if settings.include_logged:
         aligned = with_logged_policy(aligned, logs, rows.mask)
 

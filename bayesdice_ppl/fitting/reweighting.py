@@ -17,7 +17,15 @@ from jaxtyping import Float, Int
 from bayesdice_ppl import codes
 from bayesdice_ppl.belief import SupportWarning
 from bayesdice_ppl.fitting import gauges
-from bayesdice_ppl.fitting.alike import UNITS, Past, centered_errors, combined, lay_past, predicted
+from bayesdice_ppl.fitting.alike import (
+    UNITS,
+    Past,
+    centered_errors,
+    combine_chances,
+    lay_past,
+    predicted,
+    units_of,
+)
 from bayesdice_ppl.fitting.gauges import Gauge
 from bayesdice_ppl.fitting.inputs import Inputs
 from bayesdice_ppl.inference import Problem
@@ -26,8 +34,8 @@ BY_CHANCE = 0.003
 """Share of logs in which one gauge speaks by chance, over all candidates."""
 PERIODS = (2, 6)
 """Numbers of stretches that the log is cut into."""
-FEWEST, FEWEST_EPISODES, FEWEST_UNITS = 20, 10, 10
-"""Rows, and episodes, below which nothing can be seen; units for each period, on average."""
+FEWEST, FEWEST_UNITS = 20, 10
+"""Rows below which nothing can be seen, and units for each period on average."""
 _DRIFTED = (
     "rests on a log in which rewards and shares of actions changed together along the rows. With "
     "each period's own shares its value moves by {:.1f} of the sds that independent rows give it. "
@@ -270,7 +278,7 @@ def looks_of(inputs: Inputs, problem: Problem, *, sound: bool) -> Iterator[Look]
     # A policy that followed its rewards moves with them by itself, and is told of as such.
     if problem.unit is not None and problem.unit.adaptive:
         return
-    pair, unit = inputs.pairs.of_row, _unit_of(inputs, problem)
+    pair, unit = inputs.pairs.of_row, units_of(inputs, problem, UNITS)
     for parts in PERIODS:
         if int(unit.max()) + 1 < FEWEST_UNITS * parts:
             continue
@@ -330,7 +338,7 @@ def unlike_rows(
         if look.gauge in (gauges.TOGETHER, gauges.CHANGED):
             limit /= len(PERIODS)
         if all(
-            combined(np.array([predicted(row, kind).chance for row in rows])) > limit
+            combine_chances(np.array([predicted(row, kind).chance for row in rows])) > limit
             for kind in look.kinds
         ):
             continue
@@ -346,15 +354,3 @@ def unlike_rows(
         for (_, name), (number, look) in found.items()
         for warning in look.gauge.judge(name, number, look.reason.format(number))
     ]
-
-
-def _unit_of(inputs: Inputs, problem: Problem) -> Int[np.ndarray, " n"]:
-    """Rows that may move together: a column that is the unit, episodes, or stretches."""
-    groupings = () if problem.unit is None else problem.unit.groupings
-    for each in groupings:
-        if not each.by_order:
-            return codes.distinct(each.of_row)[1]
-    episode = inputs.logs.episode[inputs.rows.mask]
-    several = FEWEST_EPISODES <= inputs.logs.n_episodes < inputs.logs.n_transitions
-    # Rows that follow each other may move together.
-    return episode if several else np.arange(len(episode)) * UNITS // len(episode)

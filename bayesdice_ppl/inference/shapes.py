@@ -230,8 +230,9 @@ def _parts(
 
 def known_shift(cells: Cells, pilots: Pilot, known: KnownMeans) -> Float[np.ndarray, " N"]:
     """How far the posteriors of the pairs' mean rewards move each value, shape (N,)."""
-    shares = np.asarray(pilots.by_pair) * known.visits / float(cells.n_transitions)
-    return np.array([share @ (known.posterior(share).mean - known.mean) for share in shares])
+    rewards = known.rewards
+    shares = np.asarray(pilots.by_pair) * rewards.visits / float(cells.n_transitions)
+    return np.array([share @ (known.posterior(share).mean - rewards.mean) for share in shares])
 
 
 def known_covariance(cells: Cells, pilots: Pilot, known: KnownMeans) -> Float[np.ndarray, "N N"]:
@@ -249,7 +250,7 @@ def known_covariance(cells: Cells, pilots: Pilot, known: KnownMeans) -> Float[np
     array
         Shape (N, N): their covariance less that of the rewards by the small-sample rule.
     """
-    visits, squares = known.visits, known.scatter
+    visits, _, squares = known.rewards
     repeats = float((visits - 1.0).sum())
     pool = squares.sum() / repeats if repeats > 0.0 else 0.0
     share = np.asarray(pilots.by_pair) * visits / float(cells.n_transitions)

@@ -11,13 +11,8 @@ from bayesdice_ppl.moments.cells import (
     transformed_rewards,
     with_rewards,
 )
-from bayesdice_ppl.moments.known_rewards import (
-    KnownMeans,
-    MeanPosteriors,
-    RewardKind,
-    check_rewards,
-    known_means,
-)
+from bayesdice_ppl.moments.known_rewards import KnownMeans, RewardKind, check_rewards
+from bayesdice_ppl.moments.mean_posteriors import MeanPosteriors
 from bayesdice_ppl.moments.moments import (
     NORMALIZATION_ROW,
     VALUE_ROW,
@@ -29,8 +24,10 @@ from bayesdice_ppl.moments.moments import (
 )
 from bayesdice_ppl.moments.pairs import (
     LoggedPairs,
+    PairRewards,
     Reach,
     logged_pairs,
+    pair_rewards,
     reach,
     renormalize,
     renormalize_pairs,
@@ -47,6 +44,7 @@ __all__ = [
     "MeanPosteriors",
     "MomentSettings",
     "Moments",
+    "PairRewards",
     "Prior",
     "Reach",
     "RewardKind",
@@ -55,10 +53,10 @@ __all__ = [
     "build_moments",
     "check_rewards",
     "count_cells",
-    "known_means",
     "logged_pairs",
     "one_hot_features",
     "pad_cells",
+    "pair_rewards",
     "reach",
     "renormalize",
     "renormalize_pairs",

@@ -17,151 +17,13 @@ from jaxtyping import Bool, Float
 from bayesdice_ppl import checks
 from bayesdice_ppl.errors import LogsError, SettingsError
 from bayesdice_ppl.logs import RewardUnits
+from bayesdice_ppl.moments.mean_posteriors import BetaMeans, GammaMeans, MeanPosteriors
+from bayesdice_ppl.moments.pairs import PairRewards
 
 HALF = 0.5
 """Jeffreys' prior for one mean: half a success, and half a failure or no time at all."""
 _TWO_VALUED = 2.0
 """Rewards that the largest spread within the bounds counts for, as in the small-sample rule."""
-
-
-@runtime_checkable
-class MeanPosteriors(Protocol):
-    """Posteriors of the mean rewards of P pairs, independent of each other.
-
-    Attributes
-    ----------
-    mean, variance, third
-        First three cumulants, shape (P,).
-    estimated
-        Share of the variance that rests on an estimated spread, which Student's t is for, shape
-        (P,).
-    ends
-        Lowest and highest mean that is possible, shapes (P,).
-    """
-
-    @property
-    def mean(self) -> Float[np.ndarray, " P"]:
-        """Shape (P,)."""
-
-    @property
-    def variance(self) -> Float[np.ndarray, " P"]:
-        """Shape (P,)."""
-
-    @property
-    def third(self) -> Float[np.ndarray, " P"]:
-        """Shape (P,)."""
-
-    @property
-    def estimated(self) -> Float[np.ndarray, " P"]:
-        """Shape (P,)."""
-
-    @property
-    def ends(self) -> tuple[float, float]:
-        """Lowest and highest mean."""
-
-    def at(self, pair: int, score: Float[np.ndarray, " K"]) -> Float[np.ndarray, " K"]:
-        """Quantiles of the pair's mean at normal scores, shape (K,)."""
-
-    def below(self, pair: int, mean: Float[np.ndarray, " K"]) -> Float[np.ndarray, " K"]:
-        """Probability that the pair's mean is below a number, shape (K,)."""
-
-
-@final
-class BetaMeans(NamedTuple):
-    """Means between two bounds: low + width Beta(won, lost)."""
-
-    won: Float[np.ndarray, " P"]
-    lost: Float[np.ndarray, " P"]
-    low: float
-    width: float
-    estimated: Float[np.ndarray, " P"]
-
-    @property
-    def mean(self) -> Float[np.ndarray, " P"]:
-        """Shape (P,)."""
-        return self.low + self.width * self.won / (self.won + self.lost)
-
-    @property
-    def variance(self) -> Float[np.ndarray, " P"]:
-        """Shape (P,)."""
-        total = self.won + self.lost
-        return self.width**2 * self.won * self.lost / (total**2 * (total + 1.0))
-
-    @property
-    def third(self) -> Float[np.ndarray, " P"]:
-        """Shape (P,)."""
-        total = self.won + self.lost
-        lean = 2.0 * (self.lost - self.won) * self.won * self.lost
-        return self.width**3 * lean / (total**3 * (total + 1.0) * (total + 2.0))
-
-    @property
-    def ends(self) -> tuple[float, float]:
-        """The bounds."""
-        return self.low, self.low + self.width
-
-    def below(self, pair: int, mean: Float[np.ndarray, " K"]) -> Float[np.ndarray, " K"]:
-        """Shape (K,)."""
-        from scipy.special import betainc
-
-        share = np.clip((mean - self.low) / self.width, 0.0, 1.0)
-        return np.asarray(betainc(self.won[pair], self.lost[pair], share))
-
-    def at(self, pair: int, score: Float[np.ndarray, " K"]) -> Float[np.ndarray, " K"]:
-        """Shape (K,)."""
-        from scipy.special import betaincinv, ndtr
-
-        won, lost, tail = self.won[pair], self.lost[pair], ndtr(-np.abs(score))
-        # From the nearer end, where probabilities keep their precision.
-        share = np.where(
-            score < 0.0, betaincinv(won, lost, tail), 1.0 - betaincinv(lost, won, tail)
-        )
-        return np.asarray(self.low + self.width * share)
-
-
-@final
-class GammaMeans(NamedTuple):
-    """Means above zero: zero + unit Gamma(shape) / rate."""
-
-    shape: Float[np.ndarray, " P"]
-    rate: Float[np.ndarray, " P"]
-    zero: float
-    unit: float
-    estimated: Float[np.ndarray, " P"]
-
-    @property
-    def mean(self) -> Float[np.ndarray, " P"]:
-        """Shape (P,)."""
-        return self.zero + self.unit * self.shape / self.rate
-
-    @property
-    def variance(self) -> Float[np.ndarray, " P"]:
-        """Shape (P,)."""
-        return self.unit**2 * self.shape / self.rate**2
-
-    @property
-    def third(self) -> Float[np.ndarray, " P"]:
-        """Shape (P,)."""
-        return 2.0 * self.unit**3 * self.shape / self.rate**3
-
-    @property
-    def ends(self) -> tuple[float, float]:
-        """Zero, and no end."""
-        return self.zero, np.inf
-
-    def below(self, pair: int, mean: Float[np.ndarray, " K"]) -> Float[np.ndarray, " K"]:
-        """Shape (K,)."""
-        from scipy.special import gammainc
-
-        time = np.maximum(mean - self.zero, 0.0) / self.unit * self.rate[pair]
-        return np.asarray(gammainc(self.shape[pair], time))
-
-    def at(self, pair: int, score: Float[np.ndarray, " K"]) -> Float[np.ndarray, " K"]:
-        """Shape (K,)."""
-        from scipy.special import gammainccinv, gammaincinv, ndtr
-
-        shape, tail = self.shape[pair], ndtr(-np.abs(score))
-        time = np.where(score < 0.0, gammaincinv(shape, tail), gammainccinv(shape, tail))
-        return np.asarray(self.zero + self.unit * time / self.rate[pair])
 
 
 @runtime_checkable
@@ -182,20 +44,13 @@ class RewardKind(Protocol):
     def into(self, units: RewardUnits) -> RewardKind:
         """The same kind of rewards in other units."""
 
-    def means(
-        self,
-        visits: Float[np.ndarray, " P"],
-        mean: Float[np.ndarray, " P"],
-        scatter: Float[np.ndarray, " P"],
-        prior: float = HALF,
-    ) -> MeanPosteriors:
+    def means(self, rewards: PairRewards, prior: float = HALF) -> MeanPosteriors:
         """Posteriors of the mean rewards of pairs.
 
         Parameters
         ----------
-        visits, mean, scatter
-            Rewards of each pair: how many, their mean, and the sum of squares around it, shape
-            (P,). Every pair has one at least.
+        rewards
+            Those of each pair.
         prior
             Successes of the prior, and failures, in each pair.
         """
@@ -238,17 +93,11 @@ class Bounded:
         own = self.written or (self.low, self.high)
         return Bounded(float(units.into(self.low)), float(units.into(self.high)), own)
 
-    def means(
-        self,
-        visits: Float[np.ndarray, " P"],
-        mean: Float[np.ndarray, " P"],
-        scatter: Float[np.ndarray, " P"],
-        prior: float = HALF,
-    ) -> BetaMeans:
+    def means(self, rewards: PairRewards, prior: float = HALF) -> BetaMeans:
         """Betas of effective counts."""
-        width = self.high - self.low
-        share = np.clip((mean - self.low) / width, 0.0, 1.0)
-        squares = scatter / width**2
+        visits, width = rewards.visits, self.high - self.low
+        share = np.clip((rewards.mean - self.low) / width, 0.0, 1.0)
+        squares = rewards.scatter / width**2
         # What squares would be at the two bounds; both are measured from the pair's own mean.
         most = (visits - 1.0) * share * (1.0 - share) + squares / visits
         repeats = float((visits - 1.0).sum())
@@ -288,16 +137,10 @@ class Binary:
         """The two values in other units."""
         return Binary(float(units.into(self.low)), float(units.into(self.high)))
 
-    def means(
-        self,
-        visits: Float[np.ndarray, " P"],
-        mean: Float[np.ndarray, " P"],
-        scatter: Float[np.ndarray, " P"],
-        prior: float = HALF,
-    ) -> BetaMeans:
+    def means(self, rewards: PairRewards, prior: float = HALF) -> BetaMeans:
         """Jeffreys' Betas."""
-        width = self.high - self.low
-        share = np.clip((mean - self.low) / width, 0.0, 1.0)
+        visits, width = rewards.visits, self.high - self.low
+        share = np.clip((rewards.mean - self.low) / width, 0.0, 1.0)
         return _betas(self.low, width, share, visits, np.zeros_like(visits), prior)
 
 
@@ -336,19 +179,14 @@ class Counts:
         zero = float(units.into(self.zero))
         return Counts(zero, float(units.into(self.zero + self.unit)) - zero)
 
-    def means(
-        self,
-        visits: Float[np.ndarray, " P"],
-        mean: Float[np.ndarray, " P"],
-        scatter: Float[np.ndarray, " P"],
-        prior: float = HALF,
-    ) -> GammaMeans:
+    def means(self, rewards: PairRewards, prior: float = HALF) -> GammaMeans:
         """Gammas."""
-        number = np.maximum((mean - self.zero) / self.unit, 0.0)
+        visits = rewards.visits
+        number = np.maximum((rewards.mean - self.zero) / self.unit, 0.0)
         # A pair without an event has no square to compare.
         seen = number > 0.0
         repeats = float((visits - 1.0)[seen].sum())
-        excess = float((scatter[seen] / self.unit**2 / number[seen]).sum())
+        excess = float((rewards.scatter[seen] / self.unit**2 / number[seen]).sum())
         factor = max(1.0, excess / repeats) if repeats > 0.0 else 1.0
         rate = visits / factor
         estimated = np.full_like(visits, float(factor > 1.0))
@@ -418,14 +256,12 @@ class KnownMeans(NamedTuple):
     ----------
     kind
         What rewards can be, in the units of the log.
-    visits, mean, scatter
-        As for `RewardKind.means`, shape (P,).
+    rewards
+        Those of each pair.
     """
 
     kind: RewardKind
-    visits: Float[np.ndarray, " P"]
-    mean: Float[np.ndarray, " P"]
-    scatter: Float[np.ndarray, " P"]
+    rewards: PairRewards
 
     def posterior(self, share: Float[np.ndarray, " P"]) -> MeanPosteriors:
         """Posteriors of the pairs' means for a value in which each has a share of the steps.
@@ -443,27 +279,7 @@ class KnownMeans(NamedTuple):
         a value of one pair. Price and Bonett (2004) divide the successes that they add to linear
         functions of proportions alike.
         """
-        weight = share**2 / self.visits
+        weight = share**2 / self.rewards.visits
         square = float(weight @ weight)
         pairs = float(weight.sum()) ** 2 / square if square > 0.0 else 1.0
-        return self.kind.means(self.visits, self.mean, self.scatter, HALF / pairs)
-
-
-def known_means(
-    kind: RewardKind, pair: Any, reward: Float[np.ndarray, " n"], n_pairs: int
-) -> KnownMeans:
-    """Count what is known of the mean rewards of the logged pairs.
-
-    Parameters
-    ----------
-    kind
-        What rewards can be, in the units of `reward`.
-    pair, reward
-        Pair and reward of each row that is used, shape (n,).
-    n_pairs
-        Number P of pairs, of which each has a row.
-    """
-    visits = np.bincount(pair, minlength=n_pairs).astype(np.float64)
-    mean = np.bincount(pair, reward, n_pairs) / visits
-    scatter = np.bincount(pair, (reward - mean[pair]) ** 2, n_pairs)
-    return KnownMeans(kind, visits, mean, scatter)
+        return self.kind.means(self.rewards, HALF / pairs)

@@ -34,6 +34,31 @@ class LoggedPairs(NamedTuple):
     of_row: Int[np.ndarray, " n"]
 
 
+class PairRewards(NamedTuple):
+    """Rewards of each pair: how many, their mean, and the sum of squares around it, shape (P,)."""
+
+    visits: Float[np.ndarray, " P"]
+    mean: Float[np.ndarray, " P"]
+    scatter: Float[np.ndarray, " P"]
+
+
+def pair_rewards(
+    pair: Int[np.ndarray, " n"], reward: Float[np.ndarray, " n"], n_pairs: int
+) -> PairRewards:
+    """Count the rewards of P pairs, of which each has one at least.
+
+    Parameters
+    ----------
+    pair, reward
+        Of each row, shape (n,).
+    n_pairs
+        P.
+    """
+    visits = np.bincount(pair, minlength=n_pairs).astype(np.float64)
+    mean = np.bincount(pair, reward, n_pairs) / visits
+    return PairRewards(visits, mean, np.bincount(pair, (reward - mean[pair]) ** 2, n_pairs))
+
+
 def logged_pairs(
     logs: Logs, action_code: Int[np.ndarray, " A_log"], mask: Bool[np.ndarray, " n"]
 ) -> LoggedPairs:

@@ -9,31 +9,22 @@ worth most. All of it is computed from the belief's draws, without new ones.
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, final
 
 import numpy as np
 from jaxtyping import Float
 
-from bayesdice_ppl.belief import read_statistic, read_values
-from bayesdice_ppl.errors import BeliefError
+from bayesdice_ppl.belief import read_statistic
 from bayesdice_ppl.scores import Score
-from bayesdice_ppl.scores.forms import ROUNDING
 from bayesdice_ppl.selection.certificate import standard_error
 from bayesdice_ppl.selection.partial_information import losses_of, saved_by_knowing
-from bayesdice_ppl.selection.perfect_information import check_known, least_losses
-from bayesdice_ppl.selection.problem import RankingProblem
-from bayesdice_ppl.selection.rules import read_rules
-from bayesdice_ppl.selection.selecting import select
+from bayesdice_ppl.selection.perfect_information import least_losses
+from bayesdice_ppl.selection.present_choice import SHOWN, present_choice, written_out
 from bayesdice_ppl.selection.table import as_html, as_text
 
 if TYPE_CHECKING:
     import polars as pl
     import xarray as xr
-
-# Fewer draws than this cannot be divided any further.
-_LEAST_DRAWS = 100
-# Rows that are shown as text; the table has all.
-_SHOWN = 20
 
 
 @final
@@ -108,24 +99,16 @@ class InformationValue:
         return f"<p><b>{escape(self.answer)}</b></p>{as_html(self._formatted())}{remarks}"
 
     def _remarks(self) -> list[str]:
-        left_out = len(self.table) - _SHOWN
+        left_out = len(self.table) - SHOWN
         more = [f"... and {left_out} more in the table"] if left_out > 0 else []
         return [*more, *(f"Warning: {warning}" for warning in self.warnings)]
 
     def _formatted(self) -> "pl.DataFrame":
         """Write the numbers out: values to three digits, shares in whole percent."""
-        import polars as pl
-
-        formats = {
-            "value_of_information": ".3g",
-            "standard_error": ".2g",
-            "share_of_perfect": ".0%",
-        }
-        written = {
-            name: [format(cell, formats.get(name, "")) for cell in self.table[name][:_SHOWN]]
-            for name in self.table.columns
-        }
-        return pl.DataFrame(written)
+        return written_out(
+            self.table,
+            {"value_of_information": ".3g", "standard_error": ".2g", "share_of_perfect": ".0%"},
+        )
 
 
 def value_of_information(
@@ -185,37 +168,20 @@ def value_of_information(
     work grows with the square of the number of policies: seconds for regret of 100, minutes for
     kendall.
     """
-    if isinstance(score, Score):
-        check_known(score)
-    options: dict[str, Any] = {
-        "costs": costs,
-        "budget": budget,
-        "must_include": must_include,
-        "must_exclude": must_exclude,
-    }
-    selected = select(belief, score, statistic=statistic, **options)
-    draws = read_values(belief, str(statistic))
-    shape = draws.values.shape[:2]
-    n_draws = shape[0] * shape[1]
-    if n_draws < _LEAST_DRAWS:
-        raise BeliefError(
-            f"the value of information: expected a belief of at least {_LEAST_DRAWS} draws, found "
-            f"{n_draws}. Fit it with more."
-        )
-    # Policies are numbered as they are ranked now, so that the present choice is 0, 1, 2, ...
-    names = tuple(selected.order)
-    columns = [draws.names.index(name) for name in names]
-    values = np.ascontiguousarray(draws.values.reshape(n_draws, -1)[:, columns])
-    problem = RankingProblem(values, score, read_rules(names, **options))
-    present = tuple(range(len(selected.launch if score.partial else names)))
-    rounding = ROUNDING * problem.scale
-
-    def per_draw(saved: Float[np.ndarray, " M"]) -> Float[np.ndarray, "chain draw"]:
-        return np.where(np.abs(saved) <= rounding, 0.0, saved).reshape(shape)
-
-    gained = per_draw(losses_of(problem, [present])[0] - least_losses(problem, names))
+    now = present_choice(
+        belief,
+        score,
+        "the value of information",
+        statistic,
+        costs=costs,
+        budget=budget,
+        must_include=must_include,
+        must_exclude=must_exclude,
+    )
+    problem, names, selected = now.problem, now.names, now.selected
+    gained = now.per_draw(losses_of(problem, [now.prefix])[0] - least_losses(problem, names))
     perfect = float(gained.mean())
-    saved = [per_draw(saved_by_knowing(problem, present, i)) for i in range(len(names))]
+    saved = [now.per_draw(saved_by_knowing(problem, now.prefix, i)) for i in range(len(names))]
     return InformationValue(
         perfect=perfect,
         standard_error=standard_error(gained),
@@ -224,7 +190,7 @@ def value_of_information(
         order=selected.order,
         score=selected.score,
         statistic=read_statistic(belief, str(statistic)),
-        n_draws=n_draws,
+        n_draws=now.n_draws,
         per_step=score.per_step,
         warnings=selected.warnings,
     )

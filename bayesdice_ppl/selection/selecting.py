@@ -32,12 +32,12 @@ from bayesdice_ppl.selection.rules import check_choice, check_rules, keep_admiss
 from bayesdice_ppl.selection.selection import Selection
 from bayesdice_ppl.selection.solvers import Found, solve
 from bayesdice_ppl.selection.table import summary_table
+from bayesdice_ppl.selection.turning import notes_on_turning
 from bayesdice_ppl.selection.unseen_bounds import (
     best_at_worst,
     check_unseen,
     corners,
     notes_on_bounds,
-    notes_on_turning,
     parts_for_bounds,
     undecided,
 )

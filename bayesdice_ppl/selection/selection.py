@@ -1,6 +1,7 @@
 """The answer of `select`: a ranking, the evidence for it, and how it is shown."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from html import escape
 from typing import TYPE_CHECKING, Any, final
@@ -46,7 +47,7 @@ class Selection:
     table : polars.DataFrame
         One row per candidate, in `order`: see `bayesdice_ppl.selection.table.summary_table`.
     recommended : bool
-        False if the logs support some candidate too thinly for the ranking to be acted on.
+        False if the numbers of some candidate cannot be trusted enough to act on the ranking.
     reasons : list of str
         Why not recommended; empty if it is.
     warnings : list of str
@@ -107,10 +108,35 @@ class Selection:
         otherwise = "the belief by itself would put"
         if self.unseen == "bounds":
             otherwise = "within the bounds one would put"
+        why = "; ".join(reason.removesuffix(".") for reason in self.together(self.reasons))
         return (
-            f"No recommendation, as the logs support some candidates too thinly "
-            f"({'; '.join(self.reasons)}); {otherwise} {head} first, {numbers}."
+            f"No recommendation, as the numbers of some candidates cannot be trusted ({why}); "
+            f"{otherwise} {head} first, {numbers}."
         )
+
+    @property
+    def remarks(self) -> list[str]:
+        """Warnings that the answer does not give as reasons, and notes, with these words before."""
+        told = [warning for warning in self.warnings if warning not in self.reasons]
+        warnings = [f"Warning: {warning}" for warning in self.together(told)]
+        return [*warnings, *(f"Note: {note}" for note in self.notes)]
+
+    def together(self, sentences: Sequence[str]) -> list[str]:
+        """Say once what is said of several candidates in the same words.
+
+        Parameters
+        ----------
+        sentences
+            Warnings, or reasons: a candidate's name, a colon, and what is said of it.
+        """
+        names = sorted(self.order, key=len, reverse=True)
+        found: dict[str, list[str]] = {}
+        for sentence in sentences:
+            name = next((each for each in names if sentence.startswith(f"{each}: ")), "")
+            found.setdefault(sentence.removeprefix(f"{name}: "), []).append(name)
+        return [
+            f"{listing(about)}: {said}" if any(about) else said for said, about in found.items()
+        ]
 
     def to_dict(self) -> dict[str, Any]:
         """Give everything as JSON can hold it: numbers that are not finite become None.
@@ -127,20 +153,17 @@ class Selection:
 
     def __str__(self) -> str:
         lines = [self.answer, "", as_text(self.table), "", self.certificate.statement]
-        return "\n".join([*lines, *self._remarks()])
+        return "\n".join([*lines, *self.remarks])
 
     def __repr__(self) -> str:
         return f"Selection(order={self.order!r}, score={self.score!r})"
 
     def _repr_html_(self) -> str:
-        remarks = "".join(f"<li>{escape(remark)}</li>" for remark in self._remarks())
+        remarks = "".join(f"<li>{escape(remark)}</li>" for remark in self.remarks)
         return (
             f"<p><b>{escape(self.answer)}</b></p>{as_html(self.table)}"
             f"<p>{escape(self.certificate.statement)}</p>"
         ) + (f"<ul>{remarks}</ul>" if remarks else "")
-
-    def _remarks(self) -> list[str]:
-        return [f"Warning: {w}" for w in self.warnings] + [f"Note: {note}" for note in self.notes]
 
 
 def _plain(content: Any) -> Any:

@@ -9,7 +9,7 @@ Raiffa and Schlaifer, Applied Statistical Decision Theory, 1961).
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, final
 
 import numpy as np
 from jaxtyping import Float
@@ -19,7 +19,6 @@ from bayesdice_ppl.belief import (
     UnseenMoves,
     read_moves,
     read_statistic,
-    read_values,
 )
 from bayesdice_ppl.checks import whole
 from bayesdice_ppl.errors import BeliefError, SettingsError
@@ -27,21 +26,13 @@ from bayesdice_ppl.scores import Score
 from bayesdice_ppl.scores.forms import ROUNDING
 from bayesdice_ppl.selection.certificate import standard_error
 from bayesdice_ppl.selection.known_shift import saved_by_shift
-from bayesdice_ppl.selection.perfect_information import check_known
-from bayesdice_ppl.selection.problem import RankingProblem
-from bayesdice_ppl.selection.rules import read_rules
-from bayesdice_ppl.selection.selecting import select
+from bayesdice_ppl.selection.present_choice import SHOWN, present_choice, written_out
 from bayesdice_ppl.selection.table import as_html, as_text
 from bayesdice_ppl.selection.unseen_bounds import takes_logged_actions_alone
 
 if TYPE_CHECKING:
     import polars as pl
     import xarray as xr
-
-# Fewer draws than this cannot be divided any further.
-_LEAST_DRAWS = 100
-# Rows that are shown as text; the table has all.
-_SHOWN = 20
 
 
 @final
@@ -113,7 +104,7 @@ class TryingValue:
         return f"<p><b>{escape(self.answer)}</b></p>{as_html(self._formatted())}{remarks}"
 
     def _remarks(self) -> list[str]:
-        more = len(self.table) - _SHOWN
+        more = len(self.table) - SHOWN
         remarks = [f"... and {more} more in the table"] if more > 0 else []
         if self.left_out:
             remarks.append(
@@ -124,19 +115,13 @@ class TryingValue:
 
     def _formatted(self) -> "pl.DataFrame":
         """Write the numbers out: masses in percent, values to three digits."""
-        import polars as pl
-
         formats = {
             "mass": ".1%",
             "highest_mass": ".1%",
             "value_of_trying": ".3g",
             "standard_error": ".2g",
         }
-        written = {
-            name: [format(cell, formats.get(name, "")) for cell in self.table[name][:_SHOWN]]
-            for name in self.table.columns
-        }
-        return pl.DataFrame(written)
+        return written_out(self.table, formats)
 
 
 def value_of_trying(
@@ -201,45 +186,28 @@ def value_of_trying(
     and is reported as 0.
     """
     most = whole("most", most)
-    if isinstance(score, Score):
-        check_known(score)
-    options: dict[str, Any] = {
-        "costs": costs,
-        "budget": budget,
-        "must_include": must_include,
-        "must_exclude": must_exclude,
-    }
-    selected = select(belief, score, **options)
-    draws = read_values(belief)
-    shape = draws.values.shape[:2]
-    n_draws = shape[0] * shape[1]
-    if n_draws < _LEAST_DRAWS:
-        raise BeliefError(
-            f"the value of trying: expected a belief of at least {_LEAST_DRAWS} draws, found "
-            f"{n_draws}. Fit it with more."
-        )
-    # Policies are numbered as they are ranked now, so that the present choice is 0, 1, 2, ...
-    names = tuple(selected.order)
+    now = present_choice(
+        belief,
+        score,
+        "the value of trying",
+        costs=costs,
+        budget=budget,
+        must_include=must_include,
+        must_exclude=must_exclude,
+    )
+    names, selected = now.names, now.selected
     moves = _moves_of(belief, names)
-    columns = [draws.names.index(name) for name in names]
-    values = np.ascontiguousarray(draws.values.reshape(n_draws, -1)[:, columns])
-    problem = RankingProblem(values, score, read_rules(names, **options))
-    present = tuple(range(len(selected.launch if score.partial else names)))
-    rounding = ROUNDING * problem.scale
     directions = np.array([_direction(moves, u) for u in range(moves.mass.shape[1])])
     apart = directions.reshape(-1, len(names)).std(axis=1)
     judged = np.argsort(-apart, kind="stable")[:most]
-    saved = []
-    for u in judged:
-        per_draw = saved_by_shift(problem, present, directions[u])
-        saved.append(np.where(np.abs(per_draw) <= rounding, 0.0, per_draw).reshape(shape))
+    saved = [now.per_draw(saved_by_shift(now.problem, now.prefix, directions[u])) for u in judged]
     return TryingValue(
         table=_table(names, moves, judged.tolist(), saved),
         left_out=len(apart) - len(judged),
         expected_loss=selected.expected_loss,
         order=selected.order,
         score=selected.score,
-        n_draws=n_draws,
+        n_draws=now.n_draws,
         per_step=score.per_step,
     )
 

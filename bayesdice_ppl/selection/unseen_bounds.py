@@ -11,11 +11,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from bayesdice_ppl.arrays import symmetric_root
 from bayesdice_ppl.belief import BeliefView, UnseenParts, read_statistic, read_values
 from bayesdice_ppl.checks import is_number, one_of
 from bayesdice_ppl.errors import BeliefError, SettingsError
-from bayesdice_ppl.scores import Score
 from bayesdice_ppl.selection.certificate import judge
 from bayesdice_ppl.selection.problem import RankingProblem
 from bayesdice_ppl.selection.quick_ranking import quick_ranking
@@ -26,8 +24,6 @@ if TYPE_CHECKING:
 
 WAYS = ("pooled", "bounds")
 """Pairs that were never logged are as the belief has them, or anything between a user's bounds."""
-TURNED = 0.1
-"""Probability that knowing these pairs turns the choice, past which it is said."""
 MOST_JUDGED = 2_000
 """Rankings times corners up to which every ranking is judged in every corner."""
 FEW_CANDIDATES = 8
@@ -136,7 +132,7 @@ def parts_for_bounds(
     if parts is None and takes_logged_actions_alone(view):
         nothing, mean = np.zeros(len(names)), read_values(belief).values.mean(axis=(0, 1))
         return UnseenParts(
-            np.zeros((len(names), 0)), mean, mean, nothing, np.zeros((len(names),) * 2), 1.0
+            np.zeros((len(names), 0)), mean, mean, nothing, np.zeros((len(names),) * 2)
         )
     if parts is None:
         raise BeliefError(
@@ -174,7 +170,7 @@ def corners(
     names
         The N candidates.
     """
-    low, high = (bound * parts.horizon for bound in bounds)
+    low, high = bounds
     rest, mass = parts.without(values), parts.mass
     found = [
         Corner("all of them pay the lowest reward", rest + mass.sum(axis=1) * low),
@@ -242,7 +238,7 @@ def undecided(
     values: Float[np.ndarray, "M N"], parts: UnseenParts, bounds: tuple[float, float]
 ) -> list[tuple[int, int]]:
     """Pairs of candidates of which either may have the higher expected value within the bounds."""
-    low, high = (bound * parts.horizon for bound in bounds)
+    low, high = bounds
     mean, mass = parts.without(values).mean(axis=0), parts.mass
     found = []
     for i in range(len(mean)):
@@ -281,48 +277,4 @@ def notes_on_bounds(
         *said,
         f"{len(pairs):,} of {total:,} pairs of candidates cannot be told apart within these "
         f"bounds: {'; '.join(shown)}{more}.",
-    ]
-
-
-def turning(values: Float[np.ndarray, "M N"], parts: UnseenParts, k: int) -> float:
-    """Probability that the k candidates of the highest mean would be others, were the pairs known.
-
-    Parameters
-    ----------
-    values
-        Draws of the belief's values, shape (M, N).
-    parts
-        What they owe to pairs that were never logged.
-    k
-        How many go live.
-
-    Notes
-    -----
-    Known, the pairs move the means by L, of covariance `parts.covariance`. Each draw gives one L,
-    a linear map of the draw: B A^-1 (value - mean), with B and A the roots of the covariances of L
-    and of the values.
-    """
-    center = values.mean(axis=0)
-    scaled = np.linalg.svd(values - center, full_matrices=False)[0] * np.sqrt(len(values))
-    root = symmetric_root(parts.covariance)
-    moved = center + scaled @ root[: scaled.shape[1]]
-    chosen = np.sort(np.argsort(-center, kind="stable")[:k])
-    leading = np.sort(np.argsort(-moved, axis=1, kind="stable")[:, :k], axis=1)
-    return float((leading != chosen).any(axis=1).mean())
-
-
-def notes_on_turning(
-    values: Float[np.ndarray, "M N"], parts: UnseenParts, score: Score, names: tuple[str, ...]
-) -> list[str]:
-    """Say how likely pairs that were never logged would turn the choice, were they known."""
-    k = score.launches(len(names)) or 1
-    if k >= len(names) or not parts.covariance.any():
-        return []
-    found = turning(values, parts, k)
-    if found < TURNED:
-        return []
-    what = "candidate" if k == 1 else f"{k} candidates"
-    return [
-        f"the {what} of the highest mean would be another choice with probability {found:.0%}, if "
-        "the actions that the log does not have were known. Log them"
     ]

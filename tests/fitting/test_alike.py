@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bayesdice_ppl.fitting.alike import alike, centered_errors, combined, lay_past, predicted
+from bayesdice_ppl.fitting.alike import alike, centered_errors, combine_chances, lay_past, predicted
 
 
 def test_the_excess_is_the_sum_over_pairs_of_different_units():
@@ -78,8 +78,8 @@ def test_nothing_is_said_of_few_rows_of_one_past_or_of_one_unit():
 
 @pytest.mark.parametrize("chance", [0.5, 0.01, 1e-9])
 def test_tests_that_are_all_alike_keep_their_probability(chance):
-    assert combined(np.full(7, chance)) == pytest.approx(chance, rel=1e-5)
+    assert combine_chances(np.full(7, chance)) == pytest.approx(chance, rel=1e-5)
     # One of many that say nothing counts as by Bonferroni's rule.
-    assert combined(np.r_[chance / 100.0, np.full(9, 0.5)]) == pytest.approx(
+    assert combine_chances(np.r_[chance / 100.0, np.full(9, 0.5)]) == pytest.approx(
         chance / 10.0, rel=0.02
     )

@@ -129,7 +129,9 @@ def test_users_that_take_turns_are_found_without_their_column():
     belief = belief_of(frame)
     _, sd = figures(belief)
     assert json.loads(belief.attrs["unit"])["names"] == ["place in a cycle of 30 rows"]
-    assert sd == pytest.approx(stats.sem(reward.reshape(50, 30).mean(axis=0)), rel=5e-3)
+    known = stats.sem(reward.reshape(50, 30).mean(axis=0))
+    assert sd == pytest.approx(known, rel=5e-3)
+    assert belief.attrs["logged_value_standard_error"] == pytest.approx(known, rel=1e-9)
 
 
 def test_a_row_with_most_of_the_weight_makes_no_groups():

@@ -13,7 +13,7 @@ from bayesdice_ppl.errors import LogsError, SettingsError
 from bayesdice_ppl.fitting.statistics import count_statistics
 from bayesdice_ppl.inference.shapes import _items
 from bayesdice_ppl.inference.sums import Rest, sum_curve
-from bayesdice_ppl.moments import known_means
+from bayesdice_ppl.moments import KnownMeans, PairRewards, pair_rewards
 from bayesdice_ppl.moments.known_rewards import reward_kind
 from bayesdice_ppl.statistics import cvar, mean, quantile
 
@@ -84,7 +84,7 @@ def test_a_value_of_several_arms_is_a_sum_of_betas():
 def test_the_lattice_has_the_law_of_a_sum():
     visits, rate = np.array([9.0, 40.0, 15.0]), np.array([0.0, 0.3, 0.9])
     scatter = visits * rate * (1.0 - rate)
-    posterior = reward_kind("binary").means(visits, rate, scatter)
+    posterior = reward_kind("binary").means(PairRewards(visits, rate, scatter))
     weight, rest = np.array([0.5, -0.2, 0.7]), 0.02
     curve = sum_curve(posterior, weight, Rest(rest**2, 0.0))
     rng, many = np.random.default_rng(2), 400_000
@@ -96,7 +96,7 @@ def test_the_lattice_has_the_law_of_a_sum():
 
 
 def test_what_is_added_may_lean():
-    posterior = reward_kind("binary").means(np.ones(1), np.zeros(1), np.zeros(1))
+    posterior = reward_kind("binary").means(PairRewards(np.ones(1), np.zeros(1), np.zeros(1)))
     curve = sum_curve(posterior, np.array([1e-9]), Rest(4.0, 8.0))
     scores = np.array([-2.0, 0.0, 3.0])
     # A Gamma of skewness 1 has the shape 4.
@@ -259,7 +259,9 @@ def test_logs_of_a_policy_that_followed_its_rewards_are_refused(given):
 
 
 def test_a_known_kind_needs_no_more_of_the_rows():
-    found = known_means(reward_kind("binary"), np.array([0, 0, 1]), np.array([0.0, 1.0, 1.0]), 2)
-    np.testing.assert_array_equal(found.visits, [2.0, 1.0])
-    np.testing.assert_array_equal(found.mean, [0.5, 1.0])
-    np.testing.assert_array_equal(found.scatter, [0.5, 0.0])
+    found = KnownMeans(
+        reward_kind("binary"), pair_rewards(np.array([0, 0, 1]), np.array([0.0, 1.0, 1.0]), 2)
+    )
+    np.testing.assert_array_equal(found.rewards.visits, [2.0, 1.0])
+    np.testing.assert_array_equal(found.rewards.mean, [0.5, 1.0])
+    np.testing.assert_array_equal(found.rewards.scatter, [0.5, 0.0])

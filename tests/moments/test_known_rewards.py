@@ -8,7 +8,7 @@ from scipy.stats import beta, gamma
 from bayesdice_ppl import Prior
 from bayesdice_ppl.errors import LogsError, SettingsError
 from bayesdice_ppl.logs import RewardUnits
-from bayesdice_ppl.moments import check_rewards, known_means
+from bayesdice_ppl.moments import KnownMeans, PairRewards, check_rewards, pair_rewards
 from bayesdice_ppl.moments.known_rewards import Bounded, reward_kind
 
 WON, VISITS = np.array([3.0, 0.0, 7.0]), np.array([12.0, 5.0, 7.0])
@@ -16,7 +16,7 @@ WON, VISITS = np.array([3.0, 0.0, 7.0]), np.array([12.0, 5.0, 7.0])
 
 def two_valued(kind, prior=0.5):
     rate = WON / VISITS
-    return kind.means(VISITS, rate, VISITS * rate * (1.0 - rate), prior)
+    return kind.means(PairRewards(VISITS, rate, VISITS * rate * (1.0 - rate)), prior)
 
 
 @pytest.mark.parametrize("given", ["binary", (0, 1)])
@@ -33,7 +33,7 @@ def test_two_values_have_jeffreys_betas(given):
 
 def test_poisson_counts_have_jeffreys_gammas():
     # No pair varies more than its mean says.
-    found = reward_kind("counts").means(VISITS, WON / VISITS, 0.5 * WON)
+    found = reward_kind("counts").means(PairRewards(VISITS, WON / VISITS, 0.5 * WON))
     exact = gamma(WON + 0.5, scale=1.0 / VISITS)
     mean, variance, skewness = exact.stats("mvs")
     np.testing.assert_allclose(found.mean, mean)
@@ -44,7 +44,7 @@ def test_poisson_counts_have_jeffreys_gammas():
 
 def test_counts_that_vary_more_are_as_much_wider():
     sure = np.array([40.0]), np.array([5.0])
-    found = reward_kind("counts").means(*sure, np.array([3.0 * 5.0 * 39.0]))
+    found = reward_kind("counts").means(PairRewards(*sure, np.array([3.0 * 5.0 * 39.0])))
     assert found.mean[0] == pytest.approx((200.0 / 3.0 + 0.5) * 3.0 / 40.0)
     assert found.variance[0] == pytest.approx((200.0 / 3.0 + 0.5) * (3.0 / 40.0) ** 2)
     assert found.estimated[0] == 1.0
@@ -52,7 +52,7 @@ def test_counts_that_vary_more_are_as_much_wider():
 
 def test_bounded_rewards_have_the_variance_of_their_mean():
     reward = np.random.default_rng(0).uniform(size=4000)
-    found = known_means(reward_kind((0, 1)), np.zeros(4000, dtype=int), reward, 1)
+    found = KnownMeans(reward_kind((0, 1)), pair_rewards(np.zeros(4000, dtype=int), reward, 1))
     posterior = found.posterior(np.ones(1))
     assert posterior.variance[0] == pytest.approx(reward.var() / 4000, rel=2e-3)
     assert posterior.estimated[0] == pytest.approx(2.0 / 3.0, abs=0.02)
@@ -73,8 +73,8 @@ def test_units_move_the_posterior_and_nothing_else(given):
     kind, reward = reward_kind(given), np.array([0.0, 1.0, 1.0, 0.0, 1.0])
     pair = np.array([0, 0, 0, 1, 1])
     share = np.array([0.3, 0.7])
-    plain = known_means(kind, pair, reward, 2).posterior(share)
-    moved = known_means(kind.into(units), pair, units.into(reward), 2).posterior(share)
+    plain = KnownMeans(kind, pair_rewards(pair, reward, 2)).posterior(share)
+    moved = KnownMeans(kind.into(units), pair_rewards(pair, units.into(reward), 2)).posterior(share)
     np.testing.assert_allclose(units.back(moved.mean), plain.mean)
     np.testing.assert_allclose(moved.variance * 9.0, plain.variance)
     np.testing.assert_allclose(moved.third * 27.0, plain.third, atol=1e-12)
@@ -82,7 +82,9 @@ def test_units_move_the_posterior_and_nothing_else(given):
 
 
 def test_the_prior_s_successes_are_shared_by_the_pairs():
-    found = known_means(reward_kind("binary"), np.repeat(np.arange(4), 10), np.zeros(40), 4)
+    found = KnownMeans(
+        reward_kind("binary"), pair_rewards(np.repeat(np.arange(4), 10), np.zeros(40), 4)
+    )
     np.testing.assert_allclose(found.posterior(np.full(4, 0.25)).won, 0.5 / 4.0)
     np.testing.assert_allclose(found.posterior(np.eye(4)[1]).won, 0.5)
 

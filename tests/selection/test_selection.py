@@ -181,6 +181,14 @@ class TestSupport:
         assert asked.warnings == choice.warnings
         assert asked.order == choice.order
 
+    def test_what_is_said_of_several_is_said_once(self, draws):
+        warnings = [THIN, THIN | {"policy": "p0"}, SLIGHT]
+        choice = select(belief_of(draws, warnings=warnings), scores.regret(2))
+        assert len(choice.reasons) == 2
+        assert "(p2, p0: a third of its visits were never logged)" in choice.answer
+        assert str(choice).count("a third of its visits") == 1
+        assert choice.remarks[0] == "Warning: p0: effective sample size 80"
+
     def test_slight_warnings_and_other_policies_do_not_matter(self, draws):
         other = THIN | {"policy": "someone else"}
         choice = select(belief_of(draws, warnings=[SLIGHT, other]), scores.regret(2))

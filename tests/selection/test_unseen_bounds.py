@@ -10,7 +10,8 @@ import pytest
 import bayesdice_ppl as bd
 from bayesdice_ppl.belief import UnseenParts
 from bayesdice_ppl.errors import BeliefError, SettingsError
-from bayesdice_ppl.selection.unseen_bounds import corners, turning, undecided
+from bayesdice_ppl.selection.turning import turning
+from bayesdice_ppl.selection.unseen_bounds import corners, undecided
 
 KEY = jax.random.key(0)
 
@@ -94,7 +95,7 @@ def test_pairs_that_either_may_win_by_brute_force():
     rng = np.random.default_rng(1)
     mass = rng.uniform(0.0, 0.2, size=(5, 3)) * (rng.random((5, 3)) < 0.6)
     mean, zero = rng.normal(size=5) * 0.2, np.zeros(5)
-    parts = UnseenParts(mass, mean, mean, zero, np.zeros((5, 5)), 1.0)
+    parts = UnseenParts(mass, mean, mean, zero, np.zeros((5, 5)))
     found = undecided(np.tile(mean, (4, 1)), parts, (-1.0, 2.0))
     expected = []
     for i, j in itertools.combinations(range(5), 2):
@@ -113,7 +114,7 @@ def test_the_probability_of_another_choice_is_the_normal_one():
     covariance = np.array([[1.0, 0.3], [0.3, 0.5]])
     values = rng.multivariate_normal([0.4, 0.0], covariance, size=200_000)
     latents = np.array([[0.5, 0.1], [0.1, 0.2]])
-    parts = UnseenParts(np.ones((2, 1)), np.zeros(2), np.zeros(2), np.zeros(2), latents, 1.0)
+    parts = UnseenParts(np.ones((2, 1)), np.zeros(2), np.zeros(2), np.zeros(2), latents)
     from scipy.stats import norm
 
     expected = norm.sf((values.mean(axis=0) @ [1, -1]) / np.sqrt(0.5 + 0.2 - 0.2))
