@@ -156,6 +156,22 @@ def scanned(step: Callable[..., Any], carry: Any, given: Any) -> tuple[Any, Any]
     return carry, jax.tree.map(lambda *parts: np.stack(parts), *found)
 
 
+def repeated(again: Callable[..., Any], step: Callable[..., Any], state: Any) -> Any:
+    """`jax.lax.while_loop`, and the same loop for NumPy's arrays."""
+    if library_of(*jax.tree.leaves(state)) is jnp:
+        return jax.lax.while_loop(again, step, state)
+    while again(state):
+        state = step(state)
+    return state
+
+
+def either(condition: Any, first: Callable[[], Any], second: Callable[[], Any]) -> Any:
+    """`jax.lax.cond`, and the same choice for one of NumPy's booleans."""
+    if isinstance(condition, jax.Array):
+        return jax.lax.cond(condition, first, second)
+    return first() if condition else second()
+
+
 def compiled_for_jax(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
     """A function that `jax.jit` compiles for JAX's arrays, and that NumPy's run through as it is.
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import Any, NamedTuple, final
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpyro.distributions as dist
 from jaxtyping import Float
@@ -132,14 +131,15 @@ class LinearRatio(eqx.Module):
         if self.link.linear:
             return self.matrix[:, :-1]
         if self.by_ratio is None or self.basis is None:
-            return jax.jacfwd(self.residual)(latent)
+            return self.matrix[:, :-1] / self.link.slope(self.link.ratio(latent))
         steepness = 1.0 / self.link.slope(self.link.ratio(self.basis @ latent))
         return self.by_ratio @ (steepness[:, None] * self.basis)
 
     def pair_slopes(self, latent: Float[Any, " K"]) -> Float[Any, "P K"]:
         """How the ratio of each pair moves with the weights, at a point."""
         if self.basis is None:
-            return jax.jacfwd(self.by_pair)(latent)
+            steepness = 1.0 / self.link.slope(self.link.ratio(latent))
+            return library_of(latent).diag(steepness * self.moments.active)
         linked = self.link.ratio(self.basis @ (latent * self.moments.active))
         steepness = 1.0 / self.link.slope(linked)
         known = self.moments.action_ratio
@@ -233,8 +233,8 @@ class LinearModel(NamedTuple):
         return self.link.linear
 
     def plain(self, *, tabular: bool) -> bool:
-        """Whether nothing is searched for: a link on features has a mode to find."""
-        return tabular or self.link.linear
+        """All of it computes on NumPy's arrays, the search for a mode too."""
+        return True
 
     def record(self, *, tabular: bool) -> tuple[str, str]:
         """Weights, of pairs or of features."""

@@ -9,9 +9,7 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple, final
 
-import jax
-import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from bayesdice_ppl.arrays import library_of
 
@@ -41,9 +39,9 @@ class Link(NamedTuple):
     """
 
     name: str
-    ratio: Callable[[Float[Array, "*b P"]], Float[Array, "*b P"]]
-    weight: Callable[[Float[Array, "*b P"]], Float[Array, "*b P"]]
-    slope: Callable[[Float[Array, "*b P"]], Float[Array, "*b P"]]
+    ratio: Callable[[Float[Any, "*b P"]], Float[Any, "*b P"]]
+    weight: Callable[[Float[Any, "*b P"]], Float[Any, "*b P"]]
+    slope: Callable[[Float[Any, "*b P"]], Float[Any, "*b P"]]
     linear: bool = False
     estimates: bool = False
 
@@ -59,36 +57,43 @@ def _one(x: Float[Any, "*b P"]) -> Float[Any, "*b P"]:
     return library_of(x).ones_like(x)
 
 
-def _softplus(weight: Float[Array, "*b P"]) -> Float[Array, "*b P"]:
-    return jax.nn.softplus(weight - 1.0 + _SOFTPLUS_OF_ONE)
+def _softplus(weight: Float[Any, "*b P"]) -> Float[Any, "*b P"]:
+    xp = library_of(weight)
+    return xp.logaddexp(weight - 1.0 + _SOFTPLUS_OF_ONE, xp.zeros((), weight.dtype))
 
 
-def _inverse_softplus(ratio: Float[Array, "*b P"]) -> Float[Array, "*b P"]:
+def _inverse_softplus(ratio: Float[Any, "*b P"]) -> Float[Any, "*b P"]:
     # log(exp(r) - 1), without overflow.
-    return ratio + jnp.log(-jnp.expm1(-ratio)) + 1.0 - _SOFTPLUS_OF_ONE
+    xp = library_of(ratio)
+    return ratio + xp.log(-xp.expm1(-ratio)) + 1.0 - _SOFTPLUS_OF_ONE
 
 
-def _inverse_slope(ratio: Float[Array, "*b P"]) -> Float[Array, "*b P"]:
-    return 1.0 / -jnp.expm1(-ratio)
+def _inverse_slope(ratio: Float[Any, "*b P"]) -> Float[Any, "*b P"]:
+    return 1.0 / -library_of(ratio).expm1(-ratio)
 
 
 _LOG_RANGE = (-30.0, 8.0)
 
 
-def _exp(weight: Float[Array, "*b P"]) -> Float[Array, "*b P"]:
+def _exp(weight: Float[Any, "*b P"]) -> Float[Any, "*b P"]:
     # Past these a ratio is as good as zero, or larger than any log can support.
-    return jnp.exp(jnp.clip(weight - 1.0, *_LOG_RANGE))
+    xp = library_of(weight)
+    return xp.exp(xp.clip(weight - 1.0, *_LOG_RANGE))
 
 
-def _log(ratio: Float[Array, "*b P"]) -> Float[Array, "*b P"]:
-    return jnp.log(ratio) + 1.0
+def _log(ratio: Float[Any, "*b P"]) -> Float[Any, "*b P"]:
+    return library_of(ratio).log(ratio) + 1.0
+
+
+def _inverse(ratio: Float[Any, "*b P"]) -> Float[Any, "*b P"]:
+    return 1.0 / ratio
 
 
 IDENTITY = Link("identity", _same, _same, _one, linear=True)
 """The latent numbers are the ratio."""
 SOFTPLUS = Link("softplus", _softplus, _inverse_softplus, _inverse_slope)
 """log(1 + exp(w - 1 + log(e - 1))): no ratio is negative."""
-EXP = Link("exp", _exp, _log, jnp.reciprocal, estimates=True)
+EXP = Link("exp", _exp, _log, _inverse, estimates=True)
 """exp(w - 1): the logarithm of the ratio is linear in the latent numbers."""
 LINKS = {link.name: link for link in (IDENTITY, SOFTPLUS, EXP)}
 """Every link by name."""

@@ -8,13 +8,23 @@ constraints bind, as they do for a linear ratio.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Bool, Float, Int
 
+from bayesdice_ppl.arrays import (
+    added,
+    cholesky,
+    each,
+    either,
+    library_of,
+    one_by_one,
+    repeated,
+    replaced,
+    solve_lower,
+)
 from bayesdice_ppl.models.gaussian import WIDE_STEP, ConditionedValue, condition_value
+from bayesdice_ppl.moments import VALUE_ROW
 
 _DAMPINGS = tuple(10.0**power for power in range(-1, 5))
 """Dampings of a step that are tried where the full step disappoints; the best is taken."""
@@ -45,17 +55,17 @@ class Mode(NamedTuple):
         Whether the cost is finite and a further step promises to lower it by next to nothing.
     """
 
-    latent: Float[Array, " L"]
-    cost: Float[Array, ""]
-    steps: Int[Array, ""]
-    converged: Bool[Array, ""]
+    latent: Float[Any, " L"]
+    cost: Float[Any, ""]
+    steps: Int[Any, ""]
+    converged: Bool[Any, ""]
 
 
 def linearized(
-    residual: Callable[[Float[Array, " L"]], Float[Array, " R"]],
-    jacobian: Callable[[Float[Array, " L"]], Float[Array, "R L"]],
-    latent: Float[Array, " L"],
-) -> tuple[Float[Array, "R L"], Float[Array, " R"]]:
+    residual: Callable[[Float[Any, " L"]], Float[Any, " R"]],
+    jacobian: Callable[[Float[Any, " L"]], Float[Any, "R L"]],
+    latent: Float[Any, " L"],
+) -> tuple[Float[Any, "R L"], Float[Any, " R"]]:
     """Matrix and offset of the residual around a point of (latent numbers, value).
 
     Parameters
@@ -66,18 +76,19 @@ def linearized(
         Latent numbers and value, shape (L + 1,).
     """
     by_latent = jacobian(latent[:-1])
-    value = jnp.zeros((by_latent.shape[0], 1), by_latent.dtype).at[-1, 0].set(-1.0)
+    xp = library_of(by_latent)
+    value = replaced(xp.zeros((by_latent.shape[0], 1), by_latent.dtype), (VALUE_ROW, 0), -1.0)
     offset = residual(latent[:-1]) - by_latent @ latent[:-1]
-    return jnp.concatenate([by_latent, value], axis=1), offset
+    return xp.concatenate([by_latent, value], axis=1), offset
 
 
 def find_mode(
-    residual: Callable[[Float[Array, " L"]], Float[Array, " R"]],
-    jacobian: Callable[[Float[Array, " L"]], Float[Array, "R L"]],
-    noise: Float[Array, "R R"],
-    prior_mean: Float[Array, " L"],
-    prior_scale: Float[Array, " L"],
-    start: Float[Array, " L"],
+    residual: Callable[[Float[Any, " L"]], Float[Any, " R"]],
+    jacobian: Callable[[Float[Any, " L"]], Float[Any, "R L"]],
+    noise: Float[Any, "R R"],
+    prior_mean: Float[Any, " L"],
+    prior_scale: Float[Any, " L"],
+    start: Float[Any, " L"],
 ) -> Mode:
     """Find the mode of a Gaussian prior on (latent numbers, value) and a residual near zero.
 
@@ -92,52 +103,53 @@ def find_mode(
     start
         Where to start, shape (L + 1,).
     """
-    diagonal = jnp.diagonal(noise)
-    level = jnp.mean(diagonal) + jnp.finfo(noise.dtype).tiny
-    pivots = jnp.diagonal(jnp.linalg.cholesky(noise + _TIGHT * level * jnp.eye(len(noise)))) ** 2
+    xp = library_of(noise, start)
+    diagonal = xp.diagonal(noise)
+    level = xp.mean(diagonal) + xp.finfo(noise.dtype).tiny
+    pivots = xp.diagonal(cholesky(noise + _TIGHT * level * xp.eye(len(noise)))) ** 2
     # Where every row has noise of its own there is no exact constraint.
-    free = jnp.all(pivots > _LOOSE * diagonal) & jnp.all(diagonal > 0.0)
+    free = xp.all(pivots > _LOOSE * diagonal) & xp.all(diagonal > 0.0)
 
     def step(state: _Search) -> _Search:
         latent = state.latent
         # An exact constraint allows no step off a curved surface, however short. Loose at first,
         # the search comes near the mode, from where full steps reach the surface.
-        added = level * jnp.where(state.tight, _TIGHT, _LOOSE)
-        softened = noise + added * jnp.eye(len(noise))
-        root = jnp.linalg.cholesky(softened)
+        jitter = level * xp.where(state.tight, _TIGHT, _LOOSE)
+        softened = noise + jitter * xp.eye(len(noise))
+        root = cholesky(softened)
 
-        def cost(left: Float[Array, " R"], latent: Float[Array, " L"]) -> Float[Array, ""]:
-            scaled = jax.scipy.linalg.solve_triangular(root, left, lower=True)
-            return 0.5 * (scaled @ scaled + jnp.sum(((latent - prior_mean) / prior_scale) ** 2))
+        def cost(left: Float[Any, " R"], latent: Float[Any, " L"]) -> Float[Any, ""]:
+            scaled = solve_lower(root, left)
+            return 0.5 * (scaled @ scaled + xp.sum(((latent - prior_mean) / prior_scale) ** 2))
 
-        def cost_at(latent: Float[Array, " L"]) -> Float[Array, ""]:
-            return cost(residual(latent[:-1]).at[-1].add(-latent[-1]), latent)
+        def cost_at(latent: Float[Any, " L"]) -> Float[Any, ""]:
+            return cost(added(residual(latent[:-1]), VALUE_ROW, -latent[-1]), latent)
 
         matrix, offset = linearized(residual, jacobian, latent)
 
-        def damped(damping: Float[Array, ""]) -> Float[Array, " L"]:
+        def damped(damping: Float[Any, ""]) -> Float[Any, " L"]:
             # A second prior, around the point, holds the step where the linear form is right.
-            share = (damping / (1.0 + damping)) * jnp.ones_like(latent).at[-1].set(0.0)
+            share = (damping / (1.0 + damping)) * replaced(xp.ones_like(latent), -1, 0.0)
             mean = prior_mean + share * (latent - prior_mean)
-            scale = prior_scale * jnp.sqrt(1.0 - share)
+            scale = prior_scale * xp.sqrt(1.0 - share)
             return condition_value(matrix, offset, softened, mean, scale, wide=WIDE_STEP).mean
 
-        full, now = damped(jnp.zeros(())), cost_at(latent)
+        full, now = damped(xp.zeros((), latent.dtype)), cost_at(latent)
         full_cost = cost_at(full)
         promised = now - cost(matrix @ full + offset, full)
 
-        def damp() -> tuple[Float[Array, " L"], Float[Array, ""]]:
-            tried = jnp.concatenate([full[None], jax.lax.map(damped, jnp.asarray(_DAMPINGS))])
-            costs = jax.vmap(cost_at)(tried)
-            costs = jnp.where(jnp.isfinite(costs), costs, jnp.inf)
-            return tried[jnp.argmin(costs)], jnp.min(costs)
+        def damp() -> tuple[Float[Any, " L"], Float[Any, ""]]:
+            tried = xp.concatenate([full[None], one_by_one(damped, xp.asarray(_DAMPINGS))])
+            costs = each(cost_at, tried)
+            costs = xp.where(xp.isfinite(costs), costs, xp.inf)
+            return tried[xp.argmin(costs)], xp.min(costs)
 
-        kept = now - full_cost >= _KEPT * jnp.maximum(promised, 0.0)
-        found, least = jax.lax.cond(kept, lambda: (full, full_cost), damp)
+        kept = now - full_cost >= _KEPT * xp.maximum(promised, 0.0)
+        found, least = either(kept, lambda: (full, full_cost), damp)
         better = least < now
         return _Search(
-            latent=jnp.where(better, found, latent),
-            cost=jnp.where(better, least, now),
+            latent=xp.where(better, found, latent),
+            cost=xp.where(better, least, now),
             promised=promised,
             # Not a number ends the search too.
             last=(promised <= _ENOUGH) | ~better,
@@ -151,38 +163,38 @@ def find_mode(
 
     begin = _Search(
         latent=start,
-        cost=jnp.asarray(jnp.inf),
-        promised=jnp.asarray(jnp.inf),
-        last=jnp.asarray(False),
+        cost=xp.asarray(xp.inf),
+        promised=xp.asarray(xp.inf),
+        last=xp.asarray(False),
         tight=free,
-        taken=jnp.asarray(0),
+        taken=xp.asarray(0),
     )
-    found = jax.lax.while_loop(
+    found = repeated(
         lambda state: ~state.last & (state.taken < _STEPS),
         lambda state: tightened(step(state)),
         begin,
     )
-    converged = jnp.isfinite(found.cost) & (found.promised <= _NEAR) & found.tight
+    converged = xp.isfinite(found.cost) & (found.promised <= _NEAR) & found.tight
     return Mode(found.latent, found.cost, found.taken, converged)
 
 
 class _Search(NamedTuple):
-    latent: Float[Array, " L"]
-    cost: Float[Array, ""]
-    promised: Float[Array, ""]
-    last: Bool[Array, ""]
-    tight: Bool[Array, ""]
-    taken: Int[Array, ""]
+    latent: Float[Any, " L"]
+    cost: Float[Any, ""]
+    promised: Float[Any, ""]
+    last: Bool[Any, ""]
+    tight: Bool[Any, ""]
+    taken: Int[Any, ""]
 
 
 def estimate_at_mode(
-    residual: Callable[[Float[Array, " L"]], Float[Array, " R"]],
-    jacobian: Callable[[Float[Array, " L"]], Float[Array, "R L"]],
-    noise: Float[Array, "R R"],
-    prior_mean: Float[Array, " L"],
-    prior_scale: Float[Array, " L"],
-    start: Float[Array, " L"],
-) -> tuple[Float[Array, " L"], Float[Array, " R"]]:
+    residual: Callable[[Float[Any, " L"]], Float[Any, " R"]],
+    jacobian: Callable[[Float[Any, " L"]], Float[Any, "R L"]],
+    noise: Float[Any, "R R"],
+    prior_mean: Float[Any, " L"],
+    prior_scale: Float[Any, " L"],
+    start: Float[Any, " L"],
+) -> tuple[Float[Any, " L"], Float[Any, " R"]]:
     """The mode, and how a row of the residual moves the value there.
 
     Parameters
@@ -203,12 +215,12 @@ def estimate_at_mode(
 
 
 def condition_at(
-    residual: Callable[[Float[Array, " L"]], Float[Array, " R"]],
-    jacobian: Callable[[Float[Array, " L"]], Float[Array, "R L"]],
-    noise: Float[Array, "R R"],
-    prior_mean: Float[Array, " L"],
-    prior_scale: Float[Array, " L"],
-    latent: Float[Array, " L"],
+    residual: Callable[[Float[Any, " L"]], Float[Any, " R"]],
+    jacobian: Callable[[Float[Any, " L"]], Float[Any, "R L"]],
+    noise: Float[Any, "R R"],
+    prior_mean: Float[Any, " L"],
+    prior_scale: Float[Any, " L"],
+    latent: Float[Any, " L"],
 ) -> ConditionedValue:
     """Condition the prior on the residual as it is linear around a point; see `find_mode`."""
     matrix, offset = linearized(residual, jacobian, latent)

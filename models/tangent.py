@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import final
+from typing import Any, final
 
 import equinox as eqx
-import jax.numpy as jnp
 import numpyro.distributions as dist
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Bool, Float
 
+from bayesdice_ppl.arrays import library_of
 from bayesdice_ppl.models import program
 from bayesdice_ppl.models.coordinates import Coordinates
 from bayesdice_ppl.models.gaussian import GaussianPosterior
@@ -43,8 +43,8 @@ class TangentRatio(eqx.Module):
 
     inner: Ratio
     linear: LinearRatio
-    point: Float[Array, " L"]
-    converged: Bool[Array, ""]
+    point: Float[Any, " L"]
+    converged: Bool[Any, ""]
 
     @property
     def moments(self) -> Moments:
@@ -59,23 +59,23 @@ class TangentRatio(eqx.Module):
         """The prior of the value."""
         return self.linear.value_prior()
 
-    def by_pair(self, latent: Float[Array, "*b L"]) -> Float[Array, "*b P"]:
+    def by_pair(self, latent: Float[Any, "*b L"]) -> Float[Any, "*b P"]:
         """The ratio itself, not its tangent."""
         return self.inner.by_pair(latent)
 
-    def residual(self, latent: Float[Array, "*b L"]) -> Float[Array, "*b R"]:
+    def residual(self, latent: Float[Any, "*b L"]) -> Float[Any, "*b R"]:
         """The residual as it is linear around the point."""
         return self.linear.residual(latent)
 
-    def jacobian(self, latent: Float[Array, " L"]) -> Float[Array, "R L"]:
+    def jacobian(self, latent: Float[Any, " L"]) -> Float[Any, "R L"]:
         """That of the linear residual, the same everywhere."""
         return self.linear.matrix[:, :-1]
 
-    def pair_slopes(self, latent: Float[Array, " L"]) -> Float[Array, "P L"]:
+    def pair_slopes(self, latent: Float[Any, " L"]) -> Float[Any, "P L"]:
         """How the ratio itself moves, not its tangent."""
         return pair_slopes_of(self.inner)(latent)
 
-    def recorded(self, latent: Float[Array, "*b L"]) -> Float[Array, "*b W"]:
+    def recorded(self, latent: Float[Any, "*b L"]) -> Float[Any, "*b W"]:
         """What the ratio itself records."""
         return self.inner.recorded(latent)
 
@@ -85,15 +85,15 @@ class TangentRatio(eqx.Module):
         return 1
 
     def estimate(
-        self, noise: Float[Array, "R R"], start: Float[Array, " L"] | None = None
+        self, noise: Float[Any, "R R"], start: Float[Any, " L"] | None = None
     ) -> FirstEstimate:
         """The estimate of the ratio itself."""
         return self.inner.estimate(noise, start)
 
     def posterior(
         self,
-        covariance: Float[Array, "R R"],
-        price: Float[Array, ""],
+        covariance: Float[Any, "R R"],
+        price: Float[Any, ""],
         *,
         value_constraint: bool = True,
     ) -> GaussianPosterior:
@@ -101,13 +101,13 @@ class TangentRatio(eqx.Module):
         return self.linear.posterior(covariance, price, value_constraint=value_constraint)
 
     def value_posterior(
-        self, covariance: Float[Array, "R R"], price: Float[Array, ""]
+        self, covariance: Float[Any, "R R"], price: Float[Any, ""]
     ) -> ValuePosterior:
         """The value's posterior alone."""
         return self.linear.value_posterior(covariance, price)
 
     def coordinates(
-        self, noise: Float[Array, "R R"], rows: Float[Array, " R"], *, value_constraint: bool
+        self, noise: Float[Any, "R R"], rows: Float[Any, " R"], *, value_constraint: bool
     ) -> Coordinates:
         """Coordinates of the linear residual."""
         return self.linear.coordinates(noise, rows, value_constraint=value_constraint)
@@ -117,7 +117,7 @@ class TangentRatio(eqx.Module):
 
 
 def tangent_at_mode(
-    ratio: Ratio, noise: Float[Array, "R R"], start: Float[Array, " L"]
+    ratio: Ratio, noise: Float[Any, "R R"], start: Float[Any, " L"]
 ) -> TangentRatio:
     """Find the mode of a ratio's posterior, and take its tangent there.
 
@@ -131,14 +131,15 @@ def tangent_at_mode(
         Latent numbers and value, shape (L + 1,), where the search starts.
     """
     latent_prior, value_prior = ratio.latent_prior(), ratio.value_prior()
-    mean = jnp.append(latent_prior.mean, value_prior.mean)
-    scale = jnp.sqrt(jnp.append(latent_prior.variance, value_prior.variance))
+    xp = library_of(start)
+    mean = xp.append(xp.asarray(latent_prior.mean), value_prior.mean)
+    scale = xp.sqrt(xp.append(xp.asarray(latent_prior.variance), value_prior.variance))
     jacobian = jacobian_of(ratio)
     mode = find_mode(ratio.residual, jacobian, noise, mean, scale, start)
     point = mode.latent
     matrix, offset = linearized(ratio.residual, jacobian, point)
     linear = LinearRatio(
-        moments=ratio.moments._replace(offset=offset, active=jnp.ones_like(point[:-1])),
+        moments=ratio.moments._replace(offset=offset, active=xp.ones_like(point[:-1])),
         matrix=matrix,
         prior_mean=mean,
         prior_scale=scale,

@@ -53,10 +53,9 @@ class Exact:
     def solve(self, problem: Problem, rng_key: PRNGKeyArray, form: FitForm, draws: int) -> Solution:
         """The closed form of every candidate."""
         chosen = form.constraint
-        # The price search hands on what it found, and a tangent is JAX's.
-        plain = form.plain and not problem.tangent
-        closed = _solve if plain else _compiled_solve
-        needed = jax.tree.map(np.asarray, problem) if plain else problem
+        closed = _solve if form.plain else _compiled_solve
+        # The price search hands on what it found as JAX's arrays.
+        needed = jax.tree.map(np.asarray, problem) if form.plain else problem
         posterior = closed(needed, chosen.penalty, chosen.value_constraint)
         return nothing_but(posterior, problem, form)
 

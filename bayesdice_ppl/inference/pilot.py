@@ -11,10 +11,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import jax
 from jaxtyping import Float, Int
 
-from bayesdice_ppl.arrays import added, library_of
+from bayesdice_ppl.arrays import added, library_of, repeated
 from bayesdice_ppl.constraint import residual_covariance, small_sample_rule, start_weight
 from bayesdice_ppl.models import FirstEstimate, Ratio
 from bayesdice_ppl.moments import VALUE_ROW, Cells, Moments, MomentSettings
@@ -97,11 +96,15 @@ def run_pilot(
 
     estimate = ratio.estimate(covariance_at(one) / n)
 
-    def refresh(_: Int[Any, ""], last: FirstEstimate) -> FirstEstimate:
-        return ratio.estimate(covariance_at(last.by_pair[cells.pair]) / n, last.latent)
+    def refresh(state: tuple[Int[Any, ""], FirstEstimate]) -> tuple[Int[Any, ""], FirstEstimate]:
+        taken, last = state
+        found = ratio.estimate(covariance_at(last.by_pair[cells.pair]) / n, last.latent)
+        return taken + 1, found
 
     if ratio.refreshes > 1:
-        estimate = jax.lax.fori_loop(1, ratio.refreshes, refresh, estimate)
+        more = ratio.refreshes - 1
+        counted = (xp.asarray(0), estimate)
+        _, estimate = repeated(lambda state: state[0] < more, refresh, counted)
     by_cell, slope = estimate.by_pair[cells.pair], estimate.slope
     covariance = covariance_at(by_cell)
     # A row of the design times the slope is a temporal-difference error.

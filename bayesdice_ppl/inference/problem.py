@@ -267,7 +267,7 @@ def prepare(
             found = chance_price(n, 1, xi=own.xi, lam=own.lam, epsilon=own.epsilon)
             auxiliary = (found.lam / found.epsilon, found.epsilon)
         searched = tangent and not form.model.linear
-        then = _constraints if form.plain and not searched else _compiled_constraints
+        then = _constraints if form.plain else _compiled_constraints
         constraint, coordinates, ratio, pilots = then(
             jax.tree.map(np.asarray, cells),
             ratio,
