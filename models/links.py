@@ -59,7 +59,7 @@ def _one(x: Float[Any, "*b P"]) -> Float[Any, "*b P"]:
 
 def _softplus(weight: Float[Any, "*b P"]) -> Float[Any, "*b P"]:
     xp = library_of(weight)
-    return xp.logaddexp(weight - 1.0 + _SOFTPLUS_OF_ONE, xp.zeros((), weight.dtype))
+    return xp.logaddexp(weight - 1.0 + _SOFTPLUS_OF_ONE, 0.0)
 
 
 def _inverse_softplus(ratio: Float[Any, "*b P"]) -> Float[Any, "*b P"]:

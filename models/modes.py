@@ -28,6 +28,9 @@ from bayesdice_ppl.moments import VALUE_ROW
 
 _DAMPINGS = tuple(10.0**power for power in range(-1, 5))
 """Dampings of a step that are tried where the full step disappoints; the best is taken."""
+_HEAVY_DAMPINGS = tuple(10.0**power for power in range(5, 11))
+"""Those that are tried where none of them is better than no step. A damping is in units of the
+prior, and few weights under a wide prior are known a million times better than that."""
 _KEPT = 0.5
 """Share of the fall that a full step promised, from which on it is taken as it is."""
 _STEPS = 60
@@ -138,11 +141,16 @@ def find_mode(
         full_cost = cost_at(full)
         promised = now - cost(matrix @ full + offset, full)
 
-        def damp() -> tuple[Float[Any, " L"], Float[Any, ""]]:
-            tried = xp.concatenate([full[None], one_by_one(damped, xp.asarray(_DAMPINGS))])
+        def best(dampings: tuple[float, ...]) -> tuple[Float[Any, " L"], Float[Any, ""]]:
+            tried = xp.concatenate([full[None], one_by_one(damped, xp.asarray(dampings))])
             costs = each(cost_at, tried)
             costs = xp.where(xp.isfinite(costs), costs, xp.inf)
             return tried[xp.argmin(costs)], xp.min(costs)
+
+        def damp() -> tuple[Float[Any, " L"], Float[Any, ""]]:
+            found, least = best(_DAMPINGS)
+            better = xp.asarray(least < now)
+            return either(better, lambda: (found, least), lambda: best(_HEAVY_DAMPINGS))
 
         kept = now - full_cost >= _KEPT * xp.maximum(promised, 0.0)
         found, least = either(kept, lambda: (full, full_cost), damp)

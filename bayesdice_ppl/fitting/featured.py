@@ -20,6 +20,7 @@ from bayesdice_ppl.features import (
     Points,
     PriorFeatures,
     RotatedMap,
+    SampledActions,
     Space,
     expect,
     expect_over_labels,
@@ -29,7 +30,8 @@ from bayesdice_ppl.features import (
     whitened_map,
 )
 from bayesdice_ppl.fitting.action_ratio import ActionRatios, action_ratios
-from bayesdice_ppl.fitting.inputs import Inputs, Sampling
+from bayesdice_ppl.fitting.inputs import Inputs, OtherTests, Sampling
+from bayesdice_ppl.fitting.other_functions import other_functions
 from bayesdice_ppl.fitting.settings import FitSettings
 from bayesdice_ppl.logs import Logs, UsableRows
 from bayesdice_ppl.moments import (
@@ -92,10 +94,11 @@ def featured_inputs(
             "be alike. Join it by product(...) or concatenate(...) with features that do, or give "
             "behavior='logged' or 'cloned'."
         )
-    key_map = key_actions = key_clone = None
+    key_map = key_actions = key_clone = key_other = None
     if rng_key is not None:
         key_map, key_actions = jax.random.split(jax.random.fold_in(rng_key, 1))
         key_clone = jax.random.fold_in(rng_key, 4)
+        key_other = jax.random.fold_in(rng_key, 7)
     aligned: AlignedPolicies | None = None
     action_labels: Shaped[np.ndarray, " A"] | None
     continuous: tuple[tuple[str, ContinuousPolicy], ...] = ()
@@ -135,35 +138,46 @@ def featured_inputs(
     used[cells.successor[(cells.terminated == 0.0) & (gamma > 0.0)]] = True
     used &= needed_states(logs, needs_successors=gamma > 0.0)
 
-    sampling = None
     dead = np.zeros((len(names), len(states)), dtype=bool)
     kept = np.ones((len(names), len(states)))
-    if not sees_action:
-        same = feature_map(Points(states, by_code[np.zeros(len(states), dtype=np.int64)]))
-        at_state = np.broadcast_to(same, (len(names), *same.shape))
-        if aligned is not None:
-            _, kept = _onto_logged_actions(aligned.probabilities, pairs)
-            if not logs.vector_states:
-                kept = _kept_in_state(aligned.probabilities, pairs)
-    elif aligned is None:
-        at_state, sampled = expect(
+    probabilities = None
+    if aligned is not None:
+        probabilities, kept = _onto_logged_actions(aligned.probabilities, pairs)
+        if sees_action:
+            dead = (kept <= 0.0) & used
+        if not logs.vector_states:
+            kept = _kept_in_state(aligned.probabilities, pairs)
+
+    def at_states(
+        feature_map: RotatedMap, width: int
+    ) -> tuple[Float[np.ndarray, "N S d"], SampledActions | None]:
+        """Features of each state under each candidate, and the actions that were drawn for it."""
+        if not sees_action:
+            same = feature_map(Points(states, by_code[np.zeros(len(states), dtype=np.int64)]))
+            return np.broadcast_to(same, (len(names), *same.shape)), None
+        if probabilities is not None:
+            return expect_over_labels(feature_map, states, probabilities, used, width), None
+        return expect(
             feature_map,
             states,
             continuous,
             states if logs.vector_states else logs.state_labels,
             used,
-            at_pair.shape[1],
+            width,
             n_numbers=logs.action_labels.shape[1],
             n_draws=settings.numerics.action_draws,
             rng_key=key_actions,
         )
-        sampling = None if sampled is None else Sampling(feature_map, states, sampled)
-    else:
-        probabilities, kept = _onto_logged_actions(aligned.probabilities, pairs)
-        dead = (kept <= 0.0) & used
-        if not logs.vector_states:
-            kept = _kept_in_state(aligned.probabilities, pairs)
-        at_state = expect_over_labels(feature_map, states, probabilities, used, at_pair.shape[1])
+
+    at_state, sampled = at_states(feature_map, at_pair.shape[1])
+    sampling = None if sampled is None else Sampling(feature_map, states, sampled)
+    other = None
+    if key_other is not None:
+        # In principal directions of their own size: the smoothest first.
+        chosen = other_functions(logs, sees_action=sees_action)
+        other_map = _rotated(chosen, space, visits, key_other, whiten=False)
+        other_at_pair = other_map(points)
+        other = (other_at_pair, at_states(other_map, other_at_pair.shape[1])[0])
     if not logs.vector_states:
         # Features cannot say anything about a state without a logged action.
         acted = np.zeros(len(states), dtype=bool)
@@ -174,7 +188,14 @@ def featured_inputs(
         known = action_ratios(logs, policies, names, pairs, rows, settings.behavior, key_clone)
     weights = np.tile(np.any(basis != 0.0, axis=0).astype(np.float64), (len(names), 1))
     ratio = None if known is None else known.by_pair
+    whole = cells
     cells, candidates = _pad(cells, Candidates(None, weights, kept, at_state, None, ratio))
+    tests = None
+    if other is not None:
+        beside = Candidates(None, weights, kept, other[1], None, ratio)
+        seen, judged = _pad(whole._replace(pair_features=other[0]), beside)
+        assert seen.pair_features is not None
+        tests = OtherTests(seen.pair_features, judged)
     return Inputs(
         logs=logs,
         names=names,
@@ -189,6 +210,7 @@ def featured_inputs(
         settings=settings,
         sampling=sampling,
         action_ratios=known,
+        other=tests,
     )
 
 

@@ -37,6 +37,21 @@ class Sampling(NamedTuple):
     sampled: SampledActions
 
 
+class OtherTests(NamedTuple):
+    """Functions that a fit is judged by, and was not fitted to.
+
+    Attributes
+    ----------
+    pair_features
+        The functions at each pair, shape (P, M).
+    candidates
+        The candidates on them.
+    """
+
+    pair_features: Float[np.ndarray, "P M"]
+    candidates: Candidates
+
+
 class Inputs(NamedTuple):
     """The input after checks and counting.
 
@@ -66,6 +81,8 @@ class Inputs(NamedTuple):
         With one-hot features the pairs that candidates take and the log does not have; else None.
     known
         What is known of the pairs' mean rewards, where the kind of reward is known; else None.
+    other
+        With other than one-hot features, functions to judge the fit by; else None.
     """
 
     logs: Logs
@@ -83,6 +100,7 @@ class Inputs(NamedTuple):
     action_ratios: ActionRatios | None = None
     unseen: UnseenPairs | None = None
     known: KnownMeans | None = None
+    other: OtherTests | None = None
 
     @property
     def reward(self) -> Float[np.ndarray, " n"]:

@@ -20,6 +20,7 @@ from bayesdice_ppl.fitting import gauges
 from bayesdice_ppl.fitting.choose_features import Alternative
 from bayesdice_ppl.fitting.history import not_markov
 from bayesdice_ppl.fitting.inputs import Inputs, Prepared
+from bayesdice_ppl.fitting.overidentification import overidentification
 from bayesdice_ppl.fitting.propensities import misfit_of, wrong_propensities
 from bayesdice_ppl.fitting.reweighting import unlike_rows
 from bayesdice_ppl.fitting.settings import FitSettings
@@ -117,6 +118,7 @@ def lay_out(
     df = np.asarray(problem.pilots.degrees_of_freedom)
     known = inputs.action_ratios
     outside = outside_log(inputs, rng_key)
+    judged = overidentification(inputs, prepared.problem)
     index, tail_said = _tails(inputs, problem)
     tails = problem.tails
     warnings = [
@@ -206,6 +208,9 @@ def lay_out(
         normalization_probability=own_probability,
         capped_share=None if known is None else known.capped,
         outside_share=None if outside is None else outside.share,
+        j_statistic=None if judged is None else judged.statistic,
+        j_tests=None if judged is None else judged.tests,
+        j_p_value=None if judged is None else judged.p_value,
         error_inflation=None if problem.unit is None else problem.unit.wider,
         unit=None if problem.unit is None else problem.unit.summary,
         clone=None if known is None else known.report,
