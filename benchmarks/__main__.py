@@ -37,6 +37,7 @@ TABLES = (
     "far",
     "promise",
     "policy",
+    "overidentification",
     "others",
     "risk_coverage",
 )
@@ -66,7 +67,7 @@ def list_tables() -> None:
         first = (ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "").split("\n")[
             0
         ]
-        print(f"{name:12} {first.partition(': ')[2] or first}")
+        print(f"{name:18} {first.partition(': ')[2] or first}")
 
 
 def main() -> None:

@@ -102,6 +102,13 @@ TAIL = Gauge(
     "thin tail", "effective transitions in the tail that is asked for", 5.0, 5.0, falls=True
 )
 UNMET = Gauge("unmet constraint", "P(ell <= epsilon)", 0.05, 0.05, falls=True)
+OTHER_TESTS = Gauge(
+    "other functions",
+    "p-value of J on functions that were not fitted",
+    1e-3,
+    1e-3,
+    falls=True,
+)
 MODE = Gauge("no mode", "whether the search stopped before it settled: 1", 0.5, 0.5)
 WEIGHTS = Gauge("mean weight", "mean action ratio's distance from 1, in standard errors", 5.0)
 DRIFT = Gauge("convergence", "how far SVI moved in its last window", 0.1, 0.1)

@@ -20,7 +20,7 @@ from bayesdice_ppl.fitting import gauges
 from bayesdice_ppl.fitting.choose_features import Alternative
 from bayesdice_ppl.fitting.history import not_markov
 from bayesdice_ppl.fitting.inputs import Inputs, Prepared
-from bayesdice_ppl.fitting.overidentification import overidentification
+from bayesdice_ppl.fitting.overidentification import overidentification, unlike_others
 from bayesdice_ppl.fitting.propensities import misfit_of, wrong_propensities
 from bayesdice_ppl.fitting.reweighting import unlike_rows
 from bayesdice_ppl.fitting.settings import FitSettings
@@ -137,6 +137,7 @@ def lay_out(
         *many_features(inputs),
         *capped_weight(inputs),
         *outside_states(names, outside),
+        *unlike_others(names, judged),
         *wrong_weights(inputs),
         *no_mode(names, prepared.problem.converged),
         *poor_clone(inputs),
@@ -271,7 +272,7 @@ def _tails(
     tails, index = problem.tails, None
     if tails is None:
         return None, []
-    if inputs.settings.statistic[0].plain:
+    if inputs.settings.statistic[0].plain and inputs.settings.tabular:
         active = np.asarray(inputs.candidates.active) > 0.0
         index = tail_indices(tails, inputs.reward, inputs.pairs.of_row, active)
     return index, tail_warnings(inputs.names, tails, index)

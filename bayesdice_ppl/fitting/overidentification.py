@@ -14,6 +14,8 @@ import jax
 import numpy as np
 from jaxtyping import Float, Int
 
+from bayesdice_ppl.belief import SupportWarning
+from bayesdice_ppl.fitting import gauges
 from bayesdice_ppl.fitting.inputs import Inputs, OtherTests
 from bayesdice_ppl.inference import Problem
 from bayesdice_ppl.models import pair_slopes_of
@@ -78,6 +80,27 @@ def overidentification(inputs: Inputs, problem: Problem) -> Overidentification |
     found = [_of_candidate(inputs, problem, other, j) for j in range(len(inputs.names))]
     statistic, tests, p_value = (np.array(each) for each in zip(*found, strict=True))
     return Overidentification(statistic, tests, p_value)
+
+
+def unlike_others(
+    names: tuple[str, ...], judged: Overidentification | None
+) -> list[SupportWarning]:
+    """Warn where functions that were not fitted have residuals that no right ratio has."""
+    if judged is None:
+        return []
+    return [
+        warning
+        for name, statistic, tests, p_value in zip(names, *judged, strict=True)
+        if tests > 0
+        for warning in gauges.OTHER_TESTS.judge(
+            name,
+            p_value,
+            f"has a ratio that fails on functions that it was not fitted to (J = {statistic:.0f} "
+            f"in {tests} directions, p = {p_value:.1g}): its features cannot express how it "
+            "differs from the logging policy. Leave features out for the default ones, use more, "
+            "or try model=bd.models.neural().",
+        )
+    ]
 
 
 def _of_candidate(

@@ -29,7 +29,12 @@ from bayesdice_ppl.constraint import (
 from bayesdice_ppl.inference.dependence import Dependence, Unit, settle
 from bayesdice_ppl.inference.jackknife import Groups, deal_groups, widened
 from bayesdice_ppl.inference.pilot import Pilot, run_pilot
-from bayesdice_ppl.inference.shapes import known_covariance, known_shift, shape_values
+from bayesdice_ppl.inference.shapes import (
+    known_covariance,
+    known_shift,
+    shape_values,
+    tails_of_units,
+)
 from bayesdice_ppl.inference.skewness import Rows, Tails
 from bayesdice_ppl.models import (
     Coordinates,
@@ -123,7 +128,7 @@ class Problem(NamedTuple):
         episodes, were taken as they are.
     tails
         What third and fourth moments of the errors say, or None where values have Student's t as
-        it is: with other than one-hot features, or without the small-sample rule.
+        it is: on one-hot features without the small-sample rule.
     known
         What a known kind of reward adds to the covariance of the values, shape (N, N), or None.
     """
@@ -284,6 +289,15 @@ def prepare(
             deal_groups(cells, form.jackknife) if form.jackknife else None,
             form.moments,
         )
+        if form.by_episode and not form.moments.tabular and dependence is not None:
+            variance = np.array(
+                [
+                    slope @ sigma @ slope / n
+                    for slope, sigma in zip(pilots.slope, pilots.covariance, strict=True)
+                ]
+            )
+            law = chosen.value_law
+            tails = tails_of_units(cells, pilots, (dependence, unit), variance, law, rewards)
     shared = (cells, ratio, constraint, coordinates, pilots, prices, rewards)
     change = None if known is None else known_covariance(cells, pilots, known)
     return Problem(*shared, dependence, unit, tails, change)

@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Float
 
 from bayesdice_ppl.constraint import Curve, ValueLaw, shrunk_spread
-from bayesdice_ppl.inference.dependence import Dependence, Unit
+from bayesdice_ppl.inference.dependence import Dependence, Unit, influences
 from bayesdice_ppl.inference.pilot import Pilot
 from bayesdice_ppl.inference.skewness import (
     Rows,
@@ -96,6 +96,49 @@ def shape_values(
             for j, one in enumerate(total)
         )
     return Shaped(Tails(skewness, hidden, effective, curves), hidden, df)
+
+
+def tails_of_units(
+    cells: Cells,
+    pilots: Pilot,
+    units: tuple[Dependence, Unit | None],
+    variance: Float[np.ndarray, " N"],
+    law: ValueLaw,
+    rewards: TransformedRewards | None = None,
+) -> Tails:
+    """Skewness and effective number of errors of values on other than one-hot features.
+
+    Parameters
+    ----------
+    cells, pilots
+        The log and the first estimates of all N candidates.
+    units
+        The rows behind the cells, and the unit of independence; episodes where none was found.
+    variance
+        Of each value, shape (N,).
+    law
+        Which quantiles values have.
+    rewards
+        Each entry's transformed rewards, or None for the log's own.
+    """
+    dependence, unit = units
+    code = np.r_[dependence.episode, np.arange(len(dependence.start))]
+    if unit is not None and unit.groupings:
+        code = unit.groupings[0].of_all
+    third, effective = np.zeros_like(variance), np.full_like(variance, np.inf)
+    curves: list[Curve | None] = []
+    for j, one in enumerate(variance):
+        error = influences(cells, pilots, dependence, rewards, j)
+        sums = np.bincount(code, error)
+        third[j] = float((sums**3).sum())
+        square, fourth = float((error**2).sum()), float((error**4).sum())
+        if fourth > 0.0:
+            effective[j] = square**2 / fourth
+        if law.needs_errors:
+            curves.append(law.curve(*_distinct(sums), float(one)))
+    df = np.asarray(pilots.degrees_of_freedom)
+    skewness = law.skewness(skewness_of(third, variance, df))
+    return Tails(skewness, np.zeros_like(variance), effective, tuple(curves))
 
 
 def _items(
