@@ -1,4 +1,4 @@
-"""Overidentification: does J keep its size under a right ratio, and see a wrong one?
+"""Overidentification: the size of J under a right ratio, and its power under a wrong one.
 
 Two worlds whose ratios are known: a bandit of normal actions, and a linear-Gaussian world at
 gamma = 1. With features that are linear in state and action, a log-linear ratio is exactly right
@@ -30,9 +30,10 @@ NOTES = (
     "of 90 % intervals that hold the true value, in closed form; `bias_sd`: mean of (mean - truth) "
     "over the believed sd; `abstained`: share of logs in which the belief abstains.",
     f"Bandit: {N} rows, s ~ N(0, 1), a ~ N(s / 2, 1), behavior='none', polynomial(1) of both. "
-    f"Linear-Gaussian: {EPISODES} episodes of {STEPS} steps from the stationary start, s' = s / 2 + "
-    "a + e, polynomial(1) of both with behavior='none', or of the state beside the logged action "
-    "ratio. All with models.linear('exp'). Log i is drawn by `default_rng([world, i])`.",
+    f"Linear-Gaussian: {EPISODES} episodes of {STEPS} steps from the stationary start, "
+    "s' = s / 2 + a + e, polynomial(1) of both with behavior='none', or of the state beside the "
+    "logged action ratio. All with models.linear('exp'). Log i of a world is drawn by "
+    "`default_rng([world, i])`.",
 )
 
 

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from scipy.optimize import minimize
+from scipy.optimize import minimize, root
 
 from bayesdice_ppl.models.modes import find_mode, linearized
 
@@ -125,3 +125,40 @@ def test_a_mean_of_one_without_noise_is_kept_and_the_rest_is_what_a_constrained_
     # Gauss-Newton and SLSQP stop at points whose costs agree; the mode is flat between them.
     np.testing.assert_allclose(cost(latent), oracle.fun, atol=2e-3)
     np.testing.assert_allclose(latent, oracle.x, atol=5e-3)
+
+
+@pytest.mark.parametrize("xp", [np, jnp])
+def test_few_weights_under_a_wide_prior_reach_their_mode(xp):
+    """An exponential tilt: its weights solve the moment equations, known far better than a prior.
+
+    The mean ratio has no noise at the start, and steps were damped in units of the prior only.
+    """
+    rng = np.random.default_rng(0)
+    n = 500
+    basis = np.column_stack([np.ones(n), rng.normal(size=(n, 2))])
+    target = np.array([1.0, 0.3, -0.4])
+    rows = np.column_stack([basis, rng.normal(size=n)])
+    noise = np.zeros((8, 8))
+    own = np.r_[0, 1, 2, 7]
+    noise[np.ix_(own, own)] = np.cov(rows.T) / n
+    mean = np.array([1.0, 0.0, 0.0, 0.0])
+    scale = np.array([6.0, 6.0, 6.0, 10.0])
+    tests = np.zeros((8, n))
+    tests[own] = rows.T / n
+    offset = np.zeros(8)
+    offset[:3] = -target
+
+    def residual(weights):
+        return xp.asarray(tests) @ xp.exp(xp.asarray(basis) @ weights - 1.0) + offset
+
+    def jacobian(weights):
+        ratio = xp.exp(xp.asarray(basis) @ weights - 1.0)
+        return xp.asarray(tests) @ (ratio[:, None] * basis)
+
+    with jax.enable_x64(True):
+        given = [xp.asarray(each) for each in (noise, mean, scale, mean)]
+        found = find_mode(residual, jacobian, *given)
+    assert bool(found.converged)
+    solved = root(lambda weights: basis.T @ np.exp(basis @ weights - 1.0) / n - target, mean[:3]).x
+    sd = 1.0 / np.sqrt(n)
+    np.testing.assert_allclose(np.asarray(found.latent)[:3], solved, atol=0.02 * sd)
