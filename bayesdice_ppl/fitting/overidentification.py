@@ -165,14 +165,10 @@ def _residuals(
     count, ended = np.asarray(cells.count), np.asarray(cells.terminated * cells.count)
     entering = (1.0 - settings.gamma) + restart * float(ended @ zeta) / n
 
-    def moved(rows: Any, initial: Any) -> Float[np.ndarray, "x L"]:
-        """How a residual moves with the weights; a termination is followed by a fresh start."""
-        again = np.outer(cells.initial_weight @ initial, restart * (ended @ move) / n)
-        return rows.T @ (count[:, None] * move) / n + again
-
     with jax.enable_x64(True):
         variance = np.asarray(ratio.latent_prior().variance)
-    by_fitted, by_other = moved(fitted, first), moved(design, starts)
+    moves = count[:, None] * move / n
+    by_fitted, by_other = fitted.T @ moves, design.T @ moves
     noise = np.asarray(pilot.covariance)[:-1, :-1] / n
     values, vectors = np.linalg.eigh(by_fitted @ (variance[:, None] * by_fitted.T) + noise)
     kept = values > KEPT * values[-1]
@@ -183,15 +179,17 @@ def _residuals(
     terms = rows * (zeta * count)[:, None]
     # The normalization's residual is the mean ratio less one.
     level, code = explained[:, NORMALIZATION_ROW + 1], None
+    # A row that ended has the mean start after it; each start adds what it differs by.
+    start = cells.initial_weight @ entry
+    level = level + (1.0 - settings.gamma) * start
     if inputs.settings.form.by_episode:
         sums = np.zeros((m, len(used)))
         np.add.at(sums, cells.episode, terms)
-        by_unit = (m / n) * sums + entering * entry[:m] + level
+        by_unit = (m / n) * sums + entering * (entry[:m] - start) + level
         if problem.unit is not None and problem.unit.groupings:
             code = problem.unit.groupings[0].of_episode
     else:
-        again = entering * (cells.initial_weight @ entry)
-        by_unit = (rows * zeta[:, None])[inputs.cell_of_row] + again + level
+        by_unit = (rows * zeta[:, None])[inputs.cell_of_row] + level
     if code is not None:
         share = np.bincount(code)
         grouped = np.zeros((len(share), len(used)))

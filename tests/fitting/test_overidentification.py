@@ -76,6 +76,40 @@ def test_features_that_cannot_express_a_candidate_make_the_belief_abstain():
     assert "cannot express" in told[0].reason
 
 
+@pytest.mark.parametrize("cluster", [None, "transition"])
+def test_the_logging_policy_passes_where_terminations_restart(cluster):
+    """At gamma = 1 its ratio is one, whatever the features, and however episodes end."""
+    rng = np.random.default_rng(4)
+    rows = []
+    for episode in range(150):
+        s = rng.normal()
+        for step in range(40):
+            a = 0.5 * rng.normal()
+            following = 0.8 * s + a + 0.3
+            ended = rng.uniform() < 1.0 / (1.0 + np.exp(3.0 - 2.0 * following))
+            density = np.exp(-2.0 * a**2) / np.sqrt(0.5 * np.pi)
+            rows.append((episode, step, s, a, -(s**2), following, ended, density))
+            s = following
+            if ended:
+                break
+    names = [
+        "episode_id",
+        "step",
+        "obs_0",
+        "action_0",
+        "reward",
+        "next_obs_0",
+        "terminated",
+        "propensity",
+    ]
+    logs = bd.Logs.from_dataframe(pl.DataFrame(rows, schema=names, orient="row"))
+    same = {"same": bd.GaussianPolicy(lambda obs: 0.0 * np.asarray(obs)[:, :1], 0.5)}
+    given = {"gamma": 1.0, "features": bd.features.polynomial(1, of="state"), "cluster": cluster}
+    data = fitted(logs, same, **given)["constant_data"]
+    assert int(data["j_tests"][0]) > 0
+    assert float(data["j_p_value"][0]) > 1e-3
+
+
 def test_groups_of_episodes_are_its_units_where_they_are_the_unit_of_the_fit():
     logs = chain_log(2, n_episodes=60, n_steps=10)
     frame = logs.to_dataframe().with_columns(user_id=np.repeat(np.arange(15), 40))
