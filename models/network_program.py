@@ -12,7 +12,6 @@ The multipliers' parameters climb by a reversed gradient, as in `bayesdice_ppl.m
 
 from __future__ import annotations
 
-import math
 from typing import Any, NamedTuple
 
 import jax
@@ -21,9 +20,8 @@ import numpyro
 import numpyro.distributions as dist
 from jaxtyping import Array, Float
 from numpyro.contrib.module import eqx_module
-from numpyro.distributions import constraints
 
-from bayesdice_ppl.constraint import ChanceConstraint, Penalty, Surrogate, surrogates
+from bayesdice_ppl.constraint import ChanceConstraint
 from bayesdice_ppl.models.gradients import reverse_gradient
 from bayesdice_ppl.models.networks import Networks
 from bayesdice_ppl.moments import VALUE_ROW
@@ -56,8 +54,6 @@ def model(
     draws: int = _DRAWS,
     batch: int | None = None,
     value_constraint: bool = True,
-    surrogate: Surrogate = surrogates.markov(),  # noqa: B008  an immutable NamedTuple
-    level: float | Float[Array, ""] | None = None,
     **_: object,
 ) -> None:
     """Prior and constraint.
@@ -67,18 +63,15 @@ def model(
     ratio
         A `bayesdice_ppl.models.MeanDeviationRatio` on one log, for one policy.
     constraint
-        Penalty and price, in single precision.
+        Price and penalty, a square, in single precision.
     networks
         Where mean and deviation start.
     draws
         Even number S of functions that are drawn a step, in mirrored pairs.
     batch
-        Pairs in a mini-batch; None: all of them. Only a surrogate that is linear in the loss has
-        an unbiased one.
+        Pairs in a mini-batch; None: all of them.
     value_constraint
         False: the value is exactly the mean of ratio times reward, and has no site.
-    surrogate, level
-        As for `bayesdice_ppl.models.model`.
     **_
         Other settings of the guide, which the model ignores.
     """
@@ -102,20 +95,8 @@ def model(
         # (S, B): the multipliers' worth of each pair's visits, times the pair's ratio.
         worth = beta @ ratio.rows[ratio.first_row + chosen].T
         inside = worth * draw_functions(both, ratio, ratio.inputs[chosen], noise).linked
-        if surrogate.linear:
-            numpyro.factor("chance_constraint", -constraint.price * jnp.mean(inside, axis=0))
-    if surrogate.linear:
-        numpyro.factor("multipliers", -constraint.price * jnp.mean(outside))
-        return
-    at = jnp.asarray(surrogate.start if level is None else level, noise.dtype)
-    if surrogate.fitted:
-        low, high = surrogate.levels
-        between = constraints.interval(low, high)
-        bounds = between if math.isfinite(high) else constraints.greater_than(low)
-        at = numpyro.param("level", at, constraint=bounds)
-    loss = jnp.sum(inside, axis=1) + outside
-    cost = jnp.mean(surrogate.cost(loss / constraint.epsilon, at))
-    numpyro.factor("chance_constraint", -constraint.price * constraint.epsilon * cost)
+        numpyro.factor("chance_constraint", -constraint.price * jnp.mean(inside, axis=0))
+    numpyro.factor("multipliers", -constraint.price * jnp.mean(outside))
 
 
 def guide(
@@ -147,19 +128,9 @@ def guide(
     level = numpyro.param("beta_level", begin)
     slope = numpyro.param("beta_slope", jnp.zeros((n_rows, size), noise.dtype))
     whitened = reverse_gradient(level) + noise @ reverse_gradient(slope).T
-    beta = multipliers(constraint.penalty, whitened / jnp.sqrt(constraint.price))
+    # The residual shrinks as 1 / sqrt(price): in these units its multipliers are of order 1.
+    beta = constraint.penalty.unwhiten(whitened) / jnp.sqrt(constraint.price)
     numpyro.sample("beta", dist.Delta(beta, event_dim=2).mask(False))
-
-
-def multipliers(penalty: Penalty, whitened: Float[Array, "S R"]) -> Float[Array, "S R"]:
-    """The multipliers that are best at a residual, given in the penalty's own units.
-
-    Their slope is that of the identity, so that a step moves the parameters by how far the
-    residual is off, even where Huber's multipliers are at their bound.
-    """
-    if penalty.whitening() is not None:
-        return penalty.unwhiten(whitened)
-    return whitened + jax.lax.stop_gradient(penalty.maximizer(whitened) - whitened)
 
 
 def draw_functions(

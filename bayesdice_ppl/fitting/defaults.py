@@ -162,7 +162,7 @@ def default_engine(constraint: Constraint, model: RatioModel) -> Engine:
     are to be trained have an engine of their own.
     """
     if _needs_training(model):
-        return MinMax() if constraint.surrogate.linear else MinMax(batch=None)
+        return MinMax()
     closed = no_closed_form(constraint, model) is None and constraint.inner is None
     return Exact() if closed else Svi()
 

@@ -132,11 +132,12 @@ class MinMax(NamedTuple):
                 "inference='minmax': its multipliers are fitted, found inner='exact'. Leave inner "
                 "out."
             )
-        if not constraint.surrogate.linear and self.batch is not None:
+        missing = constraint.closed_form_missing()
+        if missing is not None:
             raise SettingsError(
-                f"inference='minmax': the surrogate {constraint.surrogate} is not linear in the "
-                f"loss, and mini-batches would bias it, found batch={self.batch}. Give MinMax("
-                "batch=None), or use the surrogate 'markov'."
+                "inference='minmax': expected a quadratic penalty and Markov's surrogate, to which "
+                f"its multipliers and mini-batches are fitted, found {missing}. Use model='linear' "
+                "with inference='svi'."
             )
         for name in ("steps", "restarts", "checks", "patience", "devices"):
             checks.whole(f"minmax.{name}", getattr(self, name))
@@ -176,12 +177,9 @@ class MinMax(NamedTuple):
         off = latent - mean[:, None]
         covariance = jnp.swapaxes(off, 1, 2) @ off / (draws - 1)
         posterior = GaussianPosterior(mean, jax.vmap(square_root)(covariance))
-        level = found.params.get("level")
-        plain = nothing_but(posterior, problem, form)
-        return plain._replace(
+        return nothing_but(posterior, problem, form)._replace(
             elbo=found.elbo,
             drift=found.drift,
-            level=plain.level if level is None else jnp.mean(level, axis=1),
             sampled=latent[:, None],
             trained=(ratio, found.constraint),
         )
@@ -317,7 +315,6 @@ def task_of(
         clip=settings.clip,
         batch=None if whole else settings.batch,
         value_constraint=chosen.value_constraint,
-        surrogate=chosen.surrogate,
     )
     task = Task(ratio, _single(constraint), jnp.zeros(settings.restarts, int))
     if settings.held_out == 0.0:

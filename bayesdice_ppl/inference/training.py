@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from bayesdice_ppl.constraint import ChanceConstraint, Surrogate
+from bayesdice_ppl.constraint import ChanceConstraint
 from bayesdice_ppl.inference.problem import QUICK, Problem
 from bayesdice_ppl.models import MeanDeviationRatio
 from bayesdice_ppl.models.networks import Networks
@@ -27,7 +27,6 @@ _GROUPS = {
     "deviation$params": _NETWORKS,
     "value_loc": _VALUE,
     "value_log_scale": _VALUE,
-    "level": _VALUE,
     "beta_level": _MULTIPLIERS,
     "beta_slope": _MULTIPLIERS,
 }
@@ -51,7 +50,7 @@ class TrainingPlan(NamedTuple):
         As for `bayesdice_ppl.inference.MinMax`.
     batch
         Pairs in a mini-batch; None: all of them.
-    value_constraint, surrogate
+    value_constraint
         As for `bayesdice_ppl.models.model`.
     """
 
@@ -63,7 +62,6 @@ class TrainingPlan(NamedTuple):
     clip: float
     batch: int | None
     value_constraint: bool
-    surrogate: Surrogate
 
 
 class Task(NamedTuple):
@@ -139,7 +137,6 @@ def program(plan: TrainingPlan) -> Any:
         "draws": plan.draws,
         "batch": plan.batch,
         "value_constraint": plan.value_constraint,
-        "surrogate": plan.surrogate,
     }
 
     # The plate takes the batches of shuffled passes over the log in place of draws of its own, and
@@ -169,8 +166,8 @@ def start(task: Task, rng_key: PRNGKeyArray, plan: TrainingPlan) -> Any:
         center = jnp.asarray(ratio.value_prior().loc, jnp.float32)
         residual = residual.at[VALUE_ROW].add(-center)
         metric = constraint.penalty.whitening()
-        whitened = residual if metric is None else metric @ residual
-        first = jnp.sqrt(constraint.price) * whitened
+        assert metric is not None  # the penalty is a square
+        first = jnp.sqrt(constraint.price) * (metric @ residual)
         given = Given(pairs, jnp.zeros((plan.draws // 2, 1 + ratio.noise), jnp.float32))
         return svi.init(key, ratio, constraint, ratio.networks(key), first, given)
 

@@ -80,5 +80,5 @@ def mean_deviation(world: VectorWorld, log: Logs, policies: Mapping[str, Any], s
         on_termination=world.on_termination,
         rng_key=jax.random.key(seed),
         model=bd.models.mean_deviation(),
-        inference=bd.inference.MinMax(steps=1500, batch=512, restarts=2),
+        inference=bd.inference.MinMax(steps=1500, batch=512, restarts=2, held_out=0.0),
     )

@@ -199,7 +199,8 @@ def test_scouts_see_one_part_of_the_log_and_are_judged_on_the_other(small):
         ({"inference": "svi"}, "expected an engine that trains the model"),
         ({"constraint": bd.Constraint(lam="search")}, "expected a fixed lam"),
         ({"constraint": bd.Constraint(inner="exact")}, "its multipliers are fitted"),
-        ({"constraint": bd.Constraint(surrogate="cvar")}, "mini-batches would bias it"),
+        ({"constraint": bd.Constraint(surrogate="cvar")}, "found the surrogate cvar"),
+        ({"constraint": bd.Constraint("huber(0.1)")}, "found the penalty huber"),
         ({"inference": MinMax(steps=0)}, "minmax.steps"),
         ({"inference": MinMax(draws=3)}, "minmax.draws"),
         ({"inference": MinMax(ascent_rate=2.0)}, "minmax.ascent_rate"),
@@ -271,22 +272,6 @@ def test_eight_devices_give_what_one_gives():
     devices, off, size = json.loads(done.stdout.splitlines()[-1])
     assert devices == 8
     assert off < 1e-4 * max(size, 1.0)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "constraint", [bd.Constraint(surrogate="cvar"), bd.Constraint("huber(0.1)")]
-)
-def test_other_surrogates_and_penalties_train(labels, constraint):
-    logs, policies = labels
-    engine = MinMax(steps=1500, restarts=1, batch=None, held_out=0.0)
-    given = {"gamma": 0.9, "rng_key": KEY, "draws": 500, "constraint": constraint}
-    belief = bd.fit(logs, policies, model=mean_deviation(), inference=engine, **given)
-    judge = bd.fit(logs, policies, inference="svi", **given)
-    known, expected = belief["constant_data"], judge["constant_data"]
-    sd = expected["guide_sd"].values
-    assert np.all(np.abs(known["guide_mean"].values - expected["guide_mean"].values) < 0.5 * sd)
-    np.testing.assert_allclose(known["guide_sd"].values, sd, rtol=0.3)
 
 
 @pytest.mark.slow
