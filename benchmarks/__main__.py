@@ -29,6 +29,7 @@ TABLES = (
     "statistics",
     "wide",
     "selection",
+    "networks",
     "alignment",
     "cloning",
     "dependence",
@@ -50,6 +51,7 @@ UNCOUNTED = (
     "price",
     "wide",
     "selection",
+    "networks",
 )
 """Tables whose number of trials is theirs."""
 COVERAGE = tuple(name for name in TABLES if name not in UNCOUNTED)

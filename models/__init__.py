@@ -13,6 +13,13 @@ from bayesdice_ppl.models.gradients import StopScore, reverse_gradient
 from bayesdice_ppl.models.joint import joint_model, joint_posterior
 from bayesdice_ppl.models.linear import LinearModel, LinearRatio, linear, through_link
 from bayesdice_ppl.models.links import LINKS, Link
+from bayesdice_ppl.models.mean_deviation import (
+    MeanDeviationModel,
+    MeanDeviationRatio,
+    TrainedRatio,
+    mean_deviation,
+)
+from bayesdice_ppl.models.networks import Networks
 from bayesdice_ppl.models.neural import NeuralModel, NeuralRatio, neural
 from bayesdice_ppl.models.program import guide, model
 from bayesdice_ppl.models.ratio import (
@@ -22,6 +29,7 @@ from bayesdice_ppl.models.ratio import (
     PlainModel,
     Ratio,
     RatioModel,
+    TrainedModel,
     jacobian_of,
     less_value,
     pair_slopes_of,
@@ -40,6 +48,9 @@ __all__ = [
     "LinearModel",
     "LinearRatio",
     "Link",
+    "MeanDeviationModel",
+    "MeanDeviationRatio",
+    "Networks",
     "NeuralModel",
     "NeuralRatio",
     "PlainModel",
@@ -48,12 +59,15 @@ __all__ = [
     "Start",
     "StopScore",
     "TangentRatio",
+    "TrainedModel",
+    "TrainedRatio",
     "guide",
     "jacobian_of",
     "joint_model",
     "joint_posterior",
     "less_value",
     "linear",
+    "mean_deviation",
     "model",
     "model_choice",
     "neural",

@@ -7,12 +7,14 @@ from collections.abc import Callable
 from bayesdice_ppl import checks
 from bayesdice_ppl.errors import SettingsError
 from bayesdice_ppl.models.linear import linear
+from bayesdice_ppl.models.mean_deviation import mean_deviation
 from bayesdice_ppl.models.neural import neural
 from bayesdice_ppl.models.ratio import RatioModel
 
 MODELS: dict[str, Callable[[], RatioModel]] = {
     "linear": linear,
     "neural": neural,
+    "mean_deviation": mean_deviation,
 }
 
 

@@ -243,6 +243,19 @@ class PlainModel(RatioModel, Protocol):
         ...
 
 
+@runtime_checkable
+class TrainedModel(RatioModel, Protocol):
+    """A model whose q is trained on the log, by an engine that trains.
+
+    Its ratio has the prior in its latent numbers. Those of the trained ratio are others.
+    """
+
+    @property
+    def trained(self) -> bool:
+        """Whether an engine that trains is needed."""
+        ...
+
+
 def value_prior(moments: Moments, prior: Prior) -> dist.Normal:
     """The prior of the value, the same for every model, in reward per step."""
     return dist.Normal(moments.reward_mean, moments.reward_scale * prior.value_sd)

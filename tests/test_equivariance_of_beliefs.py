@@ -54,10 +54,18 @@ QUICK = {
 SHORT = {
     "svi": bd.inference.Svi(windows=2, steps=50),
     "nuts": bd.inference.Nuts(chains=2, warmup=30),
+    "minmax": bd.inference.MinMax(steps=20, restarts=2, checks=2),
 }
+OWN_MODEL = {"minmax": bd.models.mean_deviation(3, 1, noise=2)}
 NUMBER = {"power": "power(1.5)", "huber": "huber(0.1)"}
 FORMS = {
-    **{f"engine {each}": {"inference": SHORT.get(each, each)} for each in ENGINES},
+    **{
+        f"engine {each}": {
+            "inference": SHORT.get(each, each),
+            **({"model": OWN_MODEL[each]} if each in OWN_MODEL else {}),
+        }
+        for each in ENGINES
+    },
     **{
         f"penalty {each}": {"constraint": bd.Constraint(penalty=NUMBER.get(each, each))}
         for each in PENALTIES

@@ -322,7 +322,8 @@ def _against_exact(
 
 def _kept(view: BeliefView) -> dict[str, Any]:
     """The settings that a fit of other candidates on the same logs keeps."""
-    other = ("inference", "svi", "nuts", "draws", "preset", "features", "statistic", "model")
+    engines = ("inference", "svi", "nuts", "minmax")
+    other = (*engines, "draws", "preset", "features", "statistic", "model")
     kept = {name: value for name, value in view.settings.items() if name not in other}
     if kept.get("normalization"):
         kept["normalization"] = Normalization(**kept["normalization"])

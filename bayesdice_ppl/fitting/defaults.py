@@ -18,9 +18,17 @@ from bayesdice_ppl.constraint import Constraint
 from bayesdice_ppl.errors import LogsError
 from bayesdice_ppl.features import FeatureChoice
 from bayesdice_ppl.features.columns import width_of
-from bayesdice_ppl.inference import Engine, Exact, Laplace, Svi, engine_choice, no_closed_form
+from bayesdice_ppl.inference import (
+    Engine,
+    Exact,
+    Laplace,
+    MinMax,
+    Svi,
+    engine_choice,
+    no_closed_form,
+)
 from bayesdice_ppl.logs import Logs
-from bayesdice_ppl.models import RatioModel, linear, model_choice
+from bayesdice_ppl.models import RatioModel, TrainedModel, linear, model_choice
 from bayesdice_ppl.policies import Clone
 from bayesdice_ppl.policies.cloning.clone import check_rows
 
@@ -142,7 +150,7 @@ def with_defaults(logs: Logs, gamma: float, given: Mapping[str, Any]) -> dict[st
     if asked is None:
         model = model_choice(chosen.get("model", linear()))
         mode = calibrated and constraint.closed_form_missing() is None and constraint.inner is None
-        mode = mode and not model.linear and not moves
+        mode = mode and not (model.linear or moves or _needs_training(model))
         chosen["inference"] = Laplace() if mode else default_engine(constraint, model)
     return chosen
 
@@ -150,10 +158,17 @@ def with_defaults(logs: Logs, gamma: float, given: Mapping[str, Any]) -> dict[st
 def default_engine(constraint: Constraint, model: RatioModel) -> Engine:
     """The closed form where there is one; SVI elsewhere, and where its multipliers are asked for.
 
-    Both find the same posterior, and the closed form finds it a hundred times sooner.
+    Both find the same posterior, and the closed form finds it a hundred times sooner. Networks that
+    are to be trained have an engine of their own.
     """
+    if _needs_training(model):
+        return MinMax()
     closed = no_closed_form(constraint, model) is None and constraint.inner is None
     return Exact() if closed else Svi()
+
+
+def _needs_training(model: RatioModel) -> bool:
+    return isinstance(model, TrainedModel) and model.trained
 
 
 def _behavior(logs: Logs, chosen: Mapping[str, Any]) -> str:

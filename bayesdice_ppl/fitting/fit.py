@@ -94,14 +94,14 @@ def fit(
         The model of the ratio: ``"linear"``, one made by `bayesdice_ppl.models`, or one of your own
         (see `bayesdice_ppl.models.RatioModel`). ``linear(link="exp")``, whose ratio is positive, is
         the default for vectors where the logging policy is known and gamma is above 0, ``linear()``
-        elsewhere. ``neural()`` is a small network.
+        elsewhere. ``neural()`` is a small network, and ``mean_deviation()`` the paper's networks.
     inference
         ``"auto"`` (default): the closed form where there is one; elsewhere on vectors the closed
         form around the mode, and else SVI. ``belief.attrs["engine"]`` says which. ``"svi"``: SVI on
         the NumPyro program; ``"exact"``: its closed form; ``"laplace"``: the closed form around the
         mode; ``"nuts"``: draws from the same program in several chains, which is slow and checks
-        the others. Or an engine with its settings, from `bayesdice_ppl.inference`:
-        ``Svi(windows=8)``, ``Nuts(chains=8)``.
+        the others; ``"minmax"``: min-max training, for ``mean_deviation()``. Or an engine with its
+        settings, from `bayesdice_ppl.inference`: ``Svi(windows=8)``, ``Nuts(chains=8)``.
     statistic
         What a value is: a statistic of the one-step reward from `bayesdice_ppl.statistics`, such as
         ``cvar(0.1)``; the mean if None. The first of a list is the belief's ``value``. Each is also

@@ -23,6 +23,7 @@ from bayesdice_ppl.fitting.settings import FitSettings, is_setting, refuse_moved
 from bayesdice_ppl.inference import Dependence, UnseenPairs
 from bayesdice_ppl.inference import prepare as prepare_problem
 from bayesdice_ppl.logs import Logs, UsableRows, usable_rows
+from bayesdice_ppl.models import TrainedModel
 from bayesdice_ppl.moments import (
     Candidates,
     KnownMeans,
@@ -262,7 +263,8 @@ def prepare(
     refuse_moved("prepare", {name: given[name] for name in given if not is_setting(name)})
     # A program to run inference on is the ratio itself, not its tangent.
     given = {name: value for name, value in given.items() if value is not None}
-    if given.get("inference", AUTO) == AUTO:
+    model = given.get("model")
+    if given.get("inference", AUTO) == AUTO and not isinstance(model, TrainedModel):
         given["inference"] = "svi"
     asked = given
     chosen = with_defaults(logs, gamma, with_preset(asked.pop("preset", None), asked))

@@ -20,12 +20,14 @@ from bayesdice_ppl.inference import (
     Drawing,
     Engine,
     FitForm,
+    MinMax,
     Nuts,
     Svi,
+    TrainingEngine,
     engine_choice,
     no_closed_form,
 )
-from bayesdice_ppl.models import LinearModel, RatioModel, linear, model_choice
+from bayesdice_ppl.models import LinearModel, RatioModel, TrainedModel, linear, model_choice
 from bayesdice_ppl.moments import MomentSettings, Prior
 from bayesdice_ppl.statistics import Statistic, mean, statistic_choice
 
@@ -216,6 +218,11 @@ class FitSettings:
                 f"{self.constraint.surrogate} and the model {self.model}. The guide's multipliers "
                 "are affine, and the best ones are not. Use inner='exact'."
             )
+        if self.needs_training and not isinstance(self.inference, TrainingEngine):
+            raise SettingsError(
+                f"inference={self.inference.name!r}: expected an engine that trains the model "
+                f"{self.model}, such as bd.inference.MinMax(). Leave inference out."
+            )
         self.inference.check(self.form, self.draws)
 
     def _read(self, name: str, read: Callable[[Any], Any]) -> None:
@@ -247,6 +254,11 @@ class FitSettings:
     def sees_points(self) -> bool:
         """Whether the model may look at the points themselves; a linear one takes the features."""
         return not isinstance(self.model, LinearModel)
+
+    @property
+    def needs_training(self) -> bool:
+        """Whether the model is one of networks that are trained."""
+        return isinstance(self.model, TrainedModel) and self.model.trained
 
     @property
     def behavior_known(self) -> bool:
@@ -366,6 +378,7 @@ class FitSettings:
             "draws": self.draws,
             "svi": (engine if isinstance(engine, Svi) else Svi())._asdict(),
             "nuts": (engine if isinstance(engine, Nuts) else Nuts())._asdict(),
+            **({"minmax": engine._asdict()} if isinstance(engine, MinMax) else {}),
             "include_logged": self.include_logged,
             "preset": self.preset,
         }
@@ -493,6 +506,7 @@ def _moved(name: str) -> str | None:
         "link": "model=bd.models.linear(link=...)",
         "svi": "inference=bd.inference.Svi(...)",
         "nuts": "inference=bd.inference.Nuts(...)",
+        "minmax": "inference=bd.inference.MinMax(...)",
     }.get(name)
 
 

@@ -289,18 +289,22 @@ def thin_tail(
 def unmet_constraint(
     names: tuple[str, ...], probability: np.ndarray, settings: FitSettings
 ) -> list[SupportWarning]:
-    """Warn when no ratio on these features meets the constraint."""
-    if settings.tabular or not settings.constraint.penalty.calibrated:
+    """Warn when no ratio on these features, or none that was trained, meets the constraint."""
+    trained = settings.needs_training
+    if (settings.tabular and not trained) or not settings.constraint.penalty.calibrated:
         return []
+    what = "no ratio on these features, under this prior, meets the constraint"
+    help_ = "Log a policy closer to it, or give fit a list of features to choose from"
+    if trained:
+        what, help_ = "its networks do not meet the constraint", "Raise steps in MinMax(...)"
     return [
         warning
         for name, value in zip(names, probability, strict=True)
         for warning in gauges.UNMET.judge(
             name,
             value,
-            f"has P(ell <= epsilon) = {value:.2f}: no ratio on these features, under this prior, "
-            "meets the constraint. Its value may be off by far more than its belief says. Log a "
-            "policy closer to it, or give fit a list of features to choose from.",
+            f"has P(ell <= epsilon) = {value:.2f}: {what}. Its value may be off by far more than "
+            f"its belief says. {help_}.",
         )
     ]
 
@@ -378,8 +382,8 @@ def sampling_diagnostics(solution: Solution) -> dict[str, np.ndarray]:
 
     It is measured before the copula reorders the draws: after that, chains mean nothing.
     """
-    if solution.sampled is None:
-        return {}
+    if solution.sampled is None or solution.sampled.shape[1] < 2:
+        return {}  # independent draws have no chains to compare
     from numpyro.diagnostics import effective_sample_size, split_gelman_rubin
 
     values = np.moveaxis(solution.sampled[..., -1], 0, -1)

@@ -4,11 +4,12 @@ from bayesdice_ppl.constraint import Normalization
 from bayesdice_ppl.inference.correction import Correction
 from bayesdice_ppl.inference.dependence import Dependence, Unit
 from bayesdice_ppl.inference.draws import Drawing, Draws, draw, value_covariance
-from bayesdice_ppl.inference.engine import Engine, Solution, solve
+from bayesdice_ppl.inference.engine import Engine, Solution, TrainingEngine, solve
 from bayesdice_ppl.inference.engines import ENGINES, engine_choice
 from bayesdice_ppl.inference.exact import Exact, no_closed_form
 from bayesdice_ppl.inference.groups import Grouping
 from bayesdice_ppl.inference.laplace import Laplace
+from bayesdice_ppl.inference.minmax import MinMax
 from bayesdice_ppl.inference.nuts import Nuts, run_nuts
 from bayesdice_ppl.inference.one_model import (
     OneModelPosterior,
@@ -36,6 +37,7 @@ __all__ = [
     "FitForm",
     "Grouping",
     "Laplace",
+    "MinMax",
     "Normalization",
     "Nuts",
     "OneModelPosterior",
@@ -46,6 +48,7 @@ __all__ = [
     "Solution",
     "Svi",
     "Tails",
+    "TrainingEngine",
     "Unit",
     "Unseen",
     "UnseenPairs",

@@ -109,7 +109,7 @@ def draw(
         scale = np.sqrt(np.sum(factor[:, -1] ** 2, axis=1))
         value = mean[:, -1] + scale * _quantile(tails, score, df)
         found = _draws(
-            problem.arrays,
+            solution.of(problem.arrays),
             solution.posterior,
             normal,
             latent,

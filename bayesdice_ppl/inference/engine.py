@@ -12,8 +12,9 @@ import jax
 import numpy as np
 from jaxtyping import Float, PRNGKeyArray
 
+from bayesdice_ppl.constraint import ChanceConstraint
 from bayesdice_ppl.inference.problem import FitForm, Problem
-from bayesdice_ppl.models import GaussianPosterior
+from bayesdice_ppl.models import GaussianPosterior, Ratio
 
 
 class Solution(NamedTuple):
@@ -30,10 +31,13 @@ class Solution(NamedTuple):
     level
         The surrogate's level, shape (N,).
     sampled
-        Draws of NUTS, shape (N, chains, draws, L + 1); `posterior` has their mean and covariance.
-        None for the other engines.
+        Draws of an engine whose q is not Gaussian, shape (N, chains, draws, L + 1); `posterior`
+        has their mean and covariance. Independent draws are one chain. None for other engines.
     diverging
         Share of the trajectories of NUTS that diverged, shape (N,).
+    trained
+        The ratio of every candidate after training, and the constraint that it was trained on, if
+        the engine trains. They take the place of the problem's.
     """
 
     posterior: GaussianPosterior
@@ -42,6 +46,14 @@ class Solution(NamedTuple):
     level: Float[Any, " N"]
     sampled: Float[Any, "N chains draws K"] | None
     diverging: Float[Any, " N"]
+    trained: tuple[Ratio, ChanceConstraint] | None = None
+
+    def of(self, problem: Problem) -> Problem:
+        """The problem whose latent numbers these are."""
+        if self.trained is None:
+            return problem
+        ratio, constraint = self.trained
+        return problem._replace(ratio=ratio, constraint=constraint)
 
     @property
     def value_mean(self) -> Float[np.ndarray, " N"]:
@@ -97,6 +109,16 @@ class Engine(Protocol):
         draws
             Number of draws that the belief needs.
         """
+        ...
+
+
+@runtime_checkable
+class TrainingEngine(Engine, Protocol):
+    """An engine that trains a `bayesdice_ppl.models.TrainedModel`."""
+
+    @property
+    def trains(self) -> bool:
+        """Whether it does."""
         ...
 
 

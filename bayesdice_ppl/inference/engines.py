@@ -9,6 +9,7 @@ from bayesdice_ppl.errors import SettingsError
 from bayesdice_ppl.inference.engine import Engine
 from bayesdice_ppl.inference.exact import Exact
 from bayesdice_ppl.inference.laplace import Laplace
+from bayesdice_ppl.inference.minmax import MinMax
 from bayesdice_ppl.inference.nuts import Nuts
 from bayesdice_ppl.inference.svi import Svi
 
@@ -17,6 +18,7 @@ ENGINES: dict[str, Callable[[], Engine]] = {
     "exact": Exact,
     "laplace": Laplace,
     "nuts": Nuts,
+    "minmax": MinMax,
 }
 
 

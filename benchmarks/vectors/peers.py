@@ -69,3 +69,16 @@ def lstdq_bootstrap(world: VectorWorld, log: Logs, policies: Mapping[str, Any], 
 def bdqn(world: VectorWorld, log: Logs, policies: Mapping[str, Any], seed: int) -> Any:
     """A Q network by fitted Q evaluation, with a Bayesian last layer."""
     return _asked("bdqn", world, log, policies, seed)
+
+
+def mean_deviation(world: VectorWorld, log: Logs, policies: Mapping[str, Any], seed: int) -> Any:
+    """The paper's mean and deviation networks, by min-max training of 1,500 steps."""
+    return bd.fit(
+        log,
+        policies,
+        gamma=world.gamma,
+        on_termination=world.on_termination,
+        rng_key=jax.random.key(seed),
+        model=bd.models.mean_deviation(),
+        inference=bd.inference.MinMax(steps=1500, batch=512, restarts=2, held_out=0.0),
+    )
