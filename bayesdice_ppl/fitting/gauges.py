@@ -109,6 +109,7 @@ OTHER_TESTS = Gauge(
     1e-3,
     falls=True,
 )
+NETWORKS = Gauge("trained networks", "whether networks on vectors were trained: 1", 0.5, 0.5)
 MODE = Gauge("no mode", "whether the search stopped before it settled: 1", 0.5, 0.5)
 WEIGHTS = Gauge("mean weight", "mean action ratio's distance from 1, in standard errors", 5.0)
 DRIFT = Gauge("convergence", "how far SVI moved in its last window", 0.1, 0.1)

@@ -49,6 +49,7 @@ from bayesdice_ppl.fitting.warnings import (
     short_log,
     thin_spread,
     thin_tail,
+    trained_networks,
     unconverged,
     unmet_constraint,
     unmixed,
@@ -118,7 +119,8 @@ def lay_out(
     df = np.asarray(problem.pilots.degrees_of_freedom)
     known = inputs.action_ratios
     outside = outside_log(inputs, rng_key)
-    judged = overidentification(inputs, prepared.problem)
+    # What was trained is no ratio of the problem, and its slopes are not known.
+    judged = None if settings.needs_training else overidentification(inputs, prepared.problem)
     index, tail_said = _tails(inputs, problem)
     tails = problem.tails
     warnings = [
@@ -138,6 +140,7 @@ def lay_out(
         *capped_weight(inputs),
         *outside_states(names, outside),
         *unlike_others(names, judged),
+        *trained_networks(names, settings),
         *wrong_weights(inputs),
         *no_mode(names, prepared.problem.converged),
         *poor_clone(inputs),
