@@ -4,7 +4,8 @@
 
 A file that exists is gone on with: logs that it has are not fitted again. Several processes may
 write to one file if their seeds differ (--first-seed). --summary sums up files and fits nothing;
---compare default=ROWS.csv other=ROWS.csv puts methods side by side into results/vectors.md.
+--compare default=ROWS.csv other=ROWS.csv puts methods side by side into results/vectors.md, and
+--whole ROWS.csv shows ten logs of each world in results/vector_logs.md.
 """
 
 import argparse
@@ -31,6 +32,7 @@ def main(words: Sequence[str]) -> None:
     parser.add_argument("--fit", default=DEFAULT_FIT, help="MODULE:FUNCTION that makes a belief")
     parser.add_argument("--summary", type=Path, nargs="+", metavar="FILE", help="files to sum up")
     parser.add_argument("--compare", nargs="+", metavar="NAME=FILE", help="methods to compare")
+    parser.add_argument("--whole", type=Path, nargs="+", metavar="FILE", help="show ten logs each")
     parser.add_argument("--truths", action="store_true", help="find the true values anew")
     given = parser.parse_args(words)
     worlds = given.worlds.split(",")
@@ -41,6 +43,11 @@ def main(words: Sequence[str]) -> None:
         from benchmarks.vectors.truths import write_truths
 
         write_truths(worlds)
+        return
+    if given.whole is not None:
+        from benchmarks.vectors.whole import write_whole
+
+        print(write_whole(given.whole, worlds))
         return
     if given.compare is not None:
         from benchmarks.vectors.comparison import write_comparison
