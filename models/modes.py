@@ -78,10 +78,10 @@ def linearized(
     latent
         Latent numbers and value, shape (L + 1,).
     """
-    by_latent = jacobian(latent[:-1])
-    xp = library_of(by_latent)
+    xp = library_of(latent)
+    by_latent = xp.asarray(jacobian(latent[:-1]))
     value = replaced(xp.zeros((by_latent.shape[0], 1), by_latent.dtype), (VALUE_ROW, 0), -1.0)
-    offset = residual(latent[:-1]) - by_latent @ latent[:-1]
+    offset = xp.asarray(residual(latent[:-1])) - by_latent @ latent[:-1]
     return xp.concatenate([by_latent, value], axis=1), offset
 
 
@@ -126,7 +126,7 @@ def find_mode(
             return 0.5 * (scaled @ scaled + xp.sum(((latent - prior_mean) / prior_scale) ** 2))
 
         def cost_at(latent: Float[Any, " L"]) -> Float[Any, ""]:
-            return cost(added(residual(latent[:-1]), VALUE_ROW, -latent[-1]), latent)
+            return cost(added(xp.asarray(residual(latent[:-1])), VALUE_ROW, -latent[-1]), latent)
 
         matrix, offset = linearized(residual, jacobian, latent)
 

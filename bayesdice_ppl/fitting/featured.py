@@ -67,6 +67,7 @@ def featured_inputs(
     rng_key: PRNGKeyArray | None,
     *,
     whiten: bool = True,
+    judged: bool = False,
 ) -> Inputs:
     """Bring logs and candidates onto features other than one-hot.
 
@@ -80,6 +81,8 @@ def featured_inputs(
         Key of random features and of sampled actions; not needed where there are none.
     whiten
         False: the test features keep their size and their constant, in principal directions.
+    judged
+        Whether the fit is judged by functions that it is not fitted to.
 
     Raises
     ------
@@ -171,13 +174,16 @@ def featured_inputs(
 
     at_state, sampled = at_states(feature_map, at_pair.shape[1])
     sampling = None if sampled is None else Sampling(feature_map, states, sampled)
-    other = None
-    if key_other is not None:
+    tests = None
+    chosen = other_functions(logs, len(names), sees_action=sees_action) if judged else None
+    if chosen is not None and key_other is not None:
         # In principal directions of their own size: the smoothest first.
-        chosen = other_functions(logs, sees_action=sees_action)
         other_map = _rotated(chosen, space, visits, key_other, whiten=False)
         other_at_pair = other_map(points)
-        other = (other_at_pair, at_states(other_map, other_at_pair.shape[1])[0])
+        under = at_states(other_map, other_at_pair.shape[1])[0]
+        tests = OtherTests(
+            _padded(other_at_pair, 0), _padded(under if sees_action else under[:1], 1)
+        )
     if not logs.vector_states:
         # Features cannot say anything about a state without a logged action.
         acted = np.zeros(len(states), dtype=bool)
@@ -188,14 +194,7 @@ def featured_inputs(
         known = action_ratios(logs, policies, names, pairs, rows, settings.behavior, key_clone)
     weights = np.tile(np.any(basis != 0.0, axis=0).astype(np.float64), (len(names), 1))
     ratio = None if known is None else known.by_pair
-    whole = cells
     cells, candidates = _pad(cells, Candidates(None, weights, kept, at_state, None, ratio))
-    tests = None
-    if other is not None:
-        beside = Candidates(None, weights, kept, other[1], None, ratio)
-        seen, judged = _pad(whole._replace(pair_features=other[0]), beside)
-        assert seen.pair_features is not None
-        tests = OtherTests(seen.pair_features, judged)
     return Inputs(
         logs=logs,
         names=names,
@@ -235,6 +234,13 @@ def _pad(cells: Cells, candidates: Candidates) -> tuple[Cells, Candidates]:
         at_state=np.pad(at_state, ((0, 0), (0, states), (0, 0))),
         action_ratio=None if known is None else np.pad(known, ((0, 0), (0, pairs))),
     )
+
+
+def _padded(array: Float[np.ndarray, "..."], axis: int) -> Float[np.ndarray, "..."]:
+    """Zeros for the pairs, or states, that `_pad` adds."""
+    widths = [(0, 0)] * array.ndim
+    widths[axis] = (0, round_size(array.shape[axis]) - array.shape[axis])
+    return np.pad(array, widths)
 
 
 def _rotated(

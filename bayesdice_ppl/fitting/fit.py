@@ -218,7 +218,8 @@ def _fit(
         judged = [replace(each, include_logged=False) for each in choices]
         best, table = choose_features(logs, policies, judged, rng_key)
         settings = replace(best, include_logged=settings.include_logged)
-    prepared = prepare_fit(logs, policies, settings, rng_key, guided=False)
+    trained = settings.needs_training
+    prepared = prepare_fit(logs, policies, settings, rng_key, guided=False, judged=not trained)
     inputs, form, engine = prepared.inputs, settings.form, settings.inference
     problem, candidates, names = prepared.problem, inputs.candidates, inputs.names
     if not settings.plain:

@@ -92,6 +92,18 @@ def dependence_of(
     )
 
 
+def episodes_of(logs: Logs, rows: UsableRows, cell: Int[np.ndarray, " n"]) -> Dependence:
+    """The rows behind the cells with their episodes, which were asked for as the unit."""
+    return Dependence(
+        cell=cell,
+        reward=logs.reward[rows.mask],
+        episode=logs.episode[rows.mask],
+        start=np.arange(logs.n_episodes),
+        groupings=(),
+        by_episode=True,
+    )
+
+
 def _check(logs: Logs, name: str) -> None:
     if name not in logs.groups:
         has = ", ".join(sorted(logs.groups)) or "none"

@@ -44,12 +44,13 @@ class OtherTests(NamedTuple):
     ----------
     pair_features
         The functions at each pair, shape (P, M).
-    candidates
-        The candidates on them.
+    at_state
+        The functions in each state under each candidate, shape (N, S, M); under all alike if they
+        do not look at the action, shape (1, S, M).
     """
 
     pair_features: Float[np.ndarray, "P M"]
-    candidates: Candidates
+    at_state: Float[np.ndarray, "B S M"]
 
 
 class Inputs(NamedTuple):

@@ -119,8 +119,7 @@ def lay_out(
     df = np.asarray(problem.pilots.degrees_of_freedom)
     known = inputs.action_ratios
     outside = outside_log(inputs, rng_key)
-    # What was trained is no ratio of the problem, and its slopes are not known.
-    judged = None if settings.needs_training else overidentification(inputs, prepared.problem)
+    judged = overidentification(inputs, prepared.problem)
     index, tail_said = _tails(inputs, problem)
     tails = problem.tails
     warnings = [

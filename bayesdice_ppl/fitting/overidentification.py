@@ -14,20 +14,23 @@ import jax
 import numpy as np
 from jaxtyping import Float, Int
 
+from bayesdice_ppl.arrays import eigh
 from bayesdice_ppl.belief import SupportWarning
+from bayesdice_ppl.codes import distinct
 from bayesdice_ppl.fitting import gauges
 from bayesdice_ppl.fitting.inputs import Inputs, OtherTests
 from bayesdice_ppl.inference import Problem
 from bayesdice_ppl.models import pair_slopes_of
-from bayesdice_ppl.moments import NORMALIZATION_ROW, build_moments, state_features
+from bayesdice_ppl.models.gaussian import condition
+from bayesdice_ppl.moments import NORMALIZATION_ROW, StateFeatures, build_moments
 
 MOST_TESTS, UNITS_PER_TEST = 10, 5
 """Most directions that are tested, and episodes (or rows) for each of them, at least."""
 LEAST_SHARE = 0.01
 """Share of the variance of all functions that a direction must have left over to be tested. Finer
 ones have long tails: with 0.001 of it J was beyond its 1 % point in 3 % of right logs."""
-KEPT = 1e-12
-"""Eigenvalues of the innovation below this share of the largest count as zero."""
+LEAST_VARIATION = 1e-9
+"""Share of the units' mean square below which they do not vary."""
 MOST_SLOPES = 50_000_000
 """Pairs times weights past which a ratio is not judged."""
 
@@ -71,8 +74,9 @@ def overidentification(inputs: Inputs, problem: Problem) -> Overidentification |
     -----
     With g the fitted residual, h that of the other functions, A how the weights move with -g (the
     gain), and H how h moves with them, h - H A g does not move with the weights to first order
-    (Newey, 1985). Its mean over independent units is judged by Hotelling's T^2, in the directions
-    that have most variance left, at most one for each five units.
+    (Newey, 1985). Its mean over independent units, which are episodes or the first grouping of rows
+    that is the fit's unit, is judged by Hotelling's T^2 in the directions that have most variance
+    left, at most one for each five units.
     """
     other = inputs.other
     if other is None:
@@ -96,9 +100,9 @@ def unlike_others(
             name,
             p_value,
             f"has a ratio that fails on functions that it was not fitted to (J = {statistic:.0f} "
-            f"in {tests} directions, p = {p_value:.1g}): its features cannot express how it "
-            "differs from the logging policy. Leave features out for the default ones, use more, "
-            "or try model=bd.models.neural().",
+            f"in {tests} directions, p = {p_value:.1g}). Its features cannot express how it "
+            "differs from the logging policy, or the propensities or the clone are wrong. Check "
+            "these, use other features, or try model=bd.models.neural().",
         )
     ]
 
@@ -110,44 +114,62 @@ def _of_candidate(
     from scipy.stats import f as f_law
 
     untested = (np.nan, 0, np.nan)
-    terms, own = _residuals(inputs, problem, other, j)
+    terms = _residuals(inputs, problem, other, j)
     if terms is None:
         return untested
-    spread = terms.by_row.T @ terms.by_row
-    total = np.trace(own.T @ own)
-    values, vectors = np.linalg.eigh(spread)
+    values, vectors = eigh(terms.spread)
     n_units = len(terms.by_unit)
-    kept = int(np.sum(values > LEAST_SHARE * total))
+    kept = int(np.sum(values > LEAST_SHARE * terms.total))
     n_tests = min(kept, MOST_TESTS, n_units // UNITS_PER_TEST)
-    if n_tests == 0 or not np.isfinite(spread).all():
+    if n_tests == 0:
         return untested
     sums = terms.by_unit @ vectors[:, ::-1][:, :n_tests]
     mean, covariance = sums.mean(axis=0), np.cov(sums.T).reshape(n_tests, n_tests)
-    statistic = float(n_units * mean @ np.linalg.solve(covariance, mean))
+    own, axes = eigh(covariance)
+    # Episodes that repeat each other say nothing in some directions, and are not judged there.
+    vary = own > LEAST_VARIATION * np.square(sums).mean(axis=0).max()
+    n_tests = int(vary.sum())
+    if n_tests == 0:
+        return untested
+    statistic = float(n_units * np.sum((mean @ axes[:, vary]) ** 2 / own[vary]))
     scaled = statistic * (n_units - n_tests) / (n_tests * (n_units - 1.0))
     return statistic, n_tests, float(f_law.sf(scaled, n_tests, n_units - n_tests))
 
 
 class _Terms(NamedTuple):
-    """What each row, and each independent unit, adds to the residuals that are judged."""
+    """The residuals that are judged.
 
-    by_row: Float[np.ndarray, "C M"]
+    Attributes
+    ----------
+    spread
+        Their second moment over rows, shape (M, M).
+    total
+        Trace of that of the functions themselves, with all that is explained.
+    by_unit
+        What each of U independent units adds, shape (U, M); their mean is the residual.
+    """
+
+    spread: Float[np.ndarray, "M M"]
+    total: float
     by_unit: Float[np.ndarray, "U M"]
 
 
-def _residuals(
-    inputs: Inputs, problem: Problem, other: OtherTests, j: int
-) -> tuple[_Terms | None, Float[np.ndarray, "C M"]]:
-    """The other functions' residuals less what the fitted ones explain, and those before that."""
+def _residuals(inputs: Inputs, problem: Problem, other: OtherTests, j: int) -> _Terms | None:
+    """The other functions' residuals, less what the fitted ones explain; None if too large."""
     cells, settings = inputs.cells, inputs.settings.form.moments
 
     def own(x: Any) -> Any:
         return jax.tree.map(lambda leaf: np.asarray(leaf)[j], x)
 
-    ratio, pilot, candidate = own(problem.ratio), own(problem.pilots), own(other.candidates)
+    ratio, pilot = own(problem.ratio), own(problem.pilots)
+    latent = pilot.latent[:-1]
+    if len(cells.pair_state) * len(latent) > MOST_SLOPES:
+        return None
+    at_state = other.at_state[min(j, len(other.at_state) - 1)]
+    active = np.asarray(ratio.moments.active)
     moments = build_moments(
         cells._replace(pair_features=other.pair_features),
-        state_features(cells._replace(pair_features=other.pair_features), candidate),
+        StateFeatures(at_state, active),
         settings,
     )
     used = np.flatnonzero(np.any(other.pair_features != 0.0, axis=0))
@@ -155,44 +177,49 @@ def _residuals(
     # The value's row has a weight of its own and tells nothing of the ratio.
     fitted, first = np.asarray(ratio.moments.design)[:, :-1], np.asarray(ratio.moments.initial)
     first = first[:, :-1]
-    latent = pilot.latent[:-1]
-    if len(cells.pair_state) * len(latent) > MOST_SLOPES:
-        return None, design
     n, m = float(cells.n_transitions), int(cells.n_episodes)
-    restart = settings.gamma if settings.restart else 0.0
     zeta = np.asarray(ratio.by_pair(latent))[cells.pair]
     move = np.asarray(pair_slopes_of(ratio)(latent))[cells.pair]
-    count, ended = np.asarray(cells.count), np.asarray(cells.terminated * cells.count)
-    entering = (1.0 - settings.gamma) + restart * float(ended @ zeta) / n
-
+    count = np.asarray(cells.count)
     with jax.enable_x64(True):
-        variance = np.asarray(ratio.latent_prior().variance)
+        scale = np.sqrt(np.asarray(ratio.latent_prior().variance))
     moves = count[:, None] * move / n
     by_fitted, by_other = fitted.T @ moves, design.T @ moves
     noise = np.asarray(pilot.covariance)[:-1, :-1] / n
-    values, vectors = np.linalg.eigh(by_fitted @ (variance[:, None] * by_fitted.T) + noise)
-    kept = values > KEPT * values[-1]
-    inverse = (vectors[:, kept] / values[kept]) @ vectors[:, kept].T
-    explained = by_other @ (variance[:, None] * by_fitted.T) @ inverse
+    arrays = (by_fitted, by_other, noise, design, starts)
+    if not all(np.isfinite(array).all() for array in arrays):
+        return None
+    gain = condition(by_fitted, np.zeros(len(noise)), noise, np.zeros(len(scale)), scale).gain
+    explained = by_other @ gain
     rows, entry = design - fitted @ explained.T, starts - first @ explained.T
-    weight = zeta * np.sqrt(count)
-    terms = rows * (zeta * count)[:, None]
-    # The normalization's residual is the mean ratio less one.
-    level, code = explained[:, NORMALIZATION_ROW + 1], None
-    # A row that ended has the mean start after it; each start adds what it differs by.
+    weight = (zeta * np.sqrt(count))[:, None]
+    # A row that ended has the mean start after it; each start adds what it differs by. The
+    # normalization's residual is the mean ratio less one.
     start = cells.initial_weight @ entry
-    level = level + (1.0 - settings.gamma) * start
+    level = explained[:, NORMALIZATION_ROW + 1] + (1.0 - settings.gamma) * start
+    entering = float(pilot.start_weight)
+    of_rows = ((rows * zeta[:, None])[inputs.cell_of_row] + level) / n
+    of_starts = entering * (entry[_starts(inputs)] - start) / m
+    code = _units(inputs, problem)
+    by_unit = np.zeros((int(code.max()) + 1, len(used)))
+    np.add.at(by_unit, code, np.concatenate([of_rows, of_starts]))
+    by_unit = by_unit[np.bincount(code) > 0]
+    spread, total = (rows * weight).T @ (rows * weight), float(np.sum((design * weight) ** 2))
+    return _Terms(spread, total, len(by_unit) * by_unit)
+
+
+def _starts(inputs: Inputs) -> Int[np.ndarray, " m"]:
+    """Where each episode's first state stands among the initial states of the cells."""
+    logs = inputs.logs
     if inputs.settings.form.by_episode:
-        sums = np.zeros((m, len(used)))
-        np.add.at(sums, cells.episode, terms)
-        by_unit = (m / n) * sums + entering * (entry[:m] - start) + level
-        if problem.unit is not None and problem.unit.groupings:
-            code = problem.unit.groupings[0].of_episode
-    else:
-        by_unit = (rows * zeta[:, None])[inputs.cell_of_row] + level
-    if code is not None:
-        share = np.bincount(code)
-        grouped = np.zeros((len(share), len(used)))
-        np.add.at(grouped, code, by_unit)
-        by_unit = grouped[share > 0] * (np.count_nonzero(share) / len(code))
-    return _Terms(rows * weight[:, None], by_unit), design * weight[:, None]
+        return np.arange(logs.n_episodes)
+    return distinct(logs.initial_state)[1]
+
+
+def _units(inputs: Inputs, problem: Problem) -> Int[np.ndarray, " nm"]:
+    """The independent unit of each row, and then of each start: an episode, or a group of rows."""
+    unit = problem.unit
+    if unit is not None and unit.groupings:
+        return unit.groupings[0].of_all
+    logs = inputs.logs
+    return np.r_[logs.episode[inputs.rows.mask], np.arange(logs.n_episodes)]

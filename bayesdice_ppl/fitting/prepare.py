@@ -17,7 +17,7 @@ from bayesdice_ppl.errors import LogsError, SettingsError
 from bayesdice_ppl.fitting.correcting import corrected
 from bayesdice_ppl.fitting.defaults import AUTO, with_defaults
 from bayesdice_ppl.fitting.featured import featured_inputs
-from bayesdice_ppl.fitting.grouping import dependence_of
+from bayesdice_ppl.fitting.grouping import dependence_of, episodes_of
 from bayesdice_ppl.fitting.inputs import Inputs, Prepared
 from bayesdice_ppl.fitting.settings import FitSettings, is_setting, refuse_moved, with_preset
 from bayesdice_ppl.inference import Dependence, UnseenPairs
@@ -50,6 +50,7 @@ def prepare_fit(
     *,
     guided: bool = True,
     dependent: bool = True,
+    judged: bool = False,
 ) -> Prepared:
     """Bring logs and candidates to the problem that inference solves.
 
@@ -63,24 +64,31 @@ def prepare_fit(
         Whether coordinates are wanted for an engine that moves in none.
     dependent
         Whether the unit of independence is looked for; it sets widths alone.
+    judged
+        Whether the fit is judged by functions that it is not fitted to; see
+        `bayesdice_ppl.fitting.overidentification`.
 
     Raises
     ------
     LogsError, PoliciesError, SettingsError
         The input cannot be used; the message says where.
     """
-    inputs = read_inputs(logs, policies, settings, rng_key)
-    engine, dependence = settings.inference, None
+    inputs = read_inputs(logs, policies, settings, rng_key, judged=judged)
+    engine, dependence, behind = settings.inference, None, None
     if dependent:
         found = dependence_of(logs, inputs.rows, inputs.cell_of_row, settings)
         dependence = corrected(inputs, found)
         check_fixed_policy(settings, dependence)
+        behind = dependence
+        if behind is None and settings.by_episode:
+            behind = episodes_of(logs, inputs.rows, inputs.cell_of_row)
     problem = prepare_problem(
         inputs.cells,
         inputs.candidates,
         settings.form,
         dependence=dependence,
         rows=inputs.cell_rows,
+        behind=behind,
         known=inputs.known,
         guided=guided or engine.guided,
         tangent=engine.tangent,
@@ -93,6 +101,8 @@ def read_inputs(
     policies: Mapping[str, Policy | ContinuousPolicy],
     settings: FitSettings,
     rng_key: PRNGKeyArray | None = None,
+    *,
+    judged: bool = False,
 ) -> Inputs:
     """Check the input and bring logs and candidates onto features; see `prepare_fit`."""
     gamma = settings.gamma
@@ -110,7 +120,7 @@ def read_inputs(
     rows = usable_rows(logs, gamma)
     if settings.tabular:
         return _tabular_inputs(logs, policies, settings, rows)
-    return featured_inputs(logs, policies, settings, rows, rng_key)
+    return featured_inputs(logs, policies, settings, rows, rng_key, judged=judged)
 
 
 def check_fixed_policy(settings: FitSettings, dependence: Dependence | None) -> None:

@@ -128,7 +128,8 @@ class Problem(NamedTuple):
         episodes, were taken as they are.
     tails
         What third and fourth moments of the errors say, or None where values have Student's t as
-        it is: on one-hot features without the small-sample rule.
+        it is: without the small-sample rule on one-hot features, without episodes as the unit on
+        others.
     known
         What a known kind of reward adds to the covariance of the values, shape (N, N), or None.
     """
@@ -186,6 +187,7 @@ def prepare(
     dependence: Dependence | None = None,
     *,
     rows: Rows | None = None,
+    behind: Dependence | None = None,
     known: KnownMeans | None = None,
     guided: bool = True,
     tangent: bool = False,
@@ -206,6 +208,9 @@ def prepare(
         The rows behind the cells and how they may be grouped, for the unit of independence.
     rows
         The rows behind the cells, for skewness; None: values have Student's t as it is.
+    behind
+        With episodes as the unit, the rows behind the cells: ``dependence``, or the same without
+        groupings; None: values have Student's t as it is.
     known
         What is known of the pairs' mean rewards, where the kind of reward is known; else None.
     guided
@@ -289,7 +294,7 @@ def prepare(
             deal_groups(cells, form.jackknife) if form.jackknife else None,
             form.moments,
         )
-        if form.by_episode and not form.moments.tabular and dependence is not None:
+        if form.by_episode and not form.moments.tabular and behind is not None:
             variance = np.array(
                 [
                     slope @ sigma @ slope / n
@@ -297,7 +302,7 @@ def prepare(
                 ]
             )
             law = chosen.value_law
-            tails = tails_of_units(cells, pilots, (dependence, unit), variance, law, rewards)
+            tails = tails_of_units(cells, pilots, (behind, unit), variance, law, rewards)
     shared = (cells, ratio, constraint, coordinates, pilots, prices, rewards)
     change = None if known is None else known_covariance(cells, pilots, known)
     return Problem(*shared, dependence, unit, tails, change)

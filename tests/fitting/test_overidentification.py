@@ -10,6 +10,7 @@ from scipy.stats import f
 
 import bayesdice_ppl as bd
 from bayesdice_ppl.belief.schema import BeliefView
+from bayesdice_ppl.fitting.other_functions import other_functions
 from benchmarks.overidentification import Linear, N, bandit_log
 from tests.linear_world import GAMMA, POLICIES, chain_log
 
@@ -33,7 +34,7 @@ def test_it_is_hotellings_statistic_of_what_the_fitted_functions_leave(policy, m
     """With squares as the other functions; a linear map of them, or of the fitted, is no matter."""
     featured = importlib.import_module("bayesdice_ppl.fitting.featured")
     squares = bd.features.polynomial(2)
-    monkeypatch.setattr(featured, "other_functions", lambda logs, *, sees_action: squares)
+    monkeypatch.setattr(featured, "other_functions", lambda *_, **__: squares)
     logs = bandit_log(3)
     belief = fitted(
         logs,
@@ -120,6 +121,54 @@ def test_groups_of_episodes_are_its_units_where_they_are_the_unit_of_the_fit():
     # One direction for each five units: twelve, and three.
     assert by_episode.max() > 3
     assert by_user.max() <= 3
+
+
+@pytest.mark.slow
+def test_episodes_of_unequal_lengths_keep_its_size():
+    """A mean over rows varies by the lengths as well, which are geometric here.
+
+    At gamma = 1, where terminations restart, the ratio of the logging policy is one.
+    """
+    found = []
+    names = ["episode_id", "step", "obs_0", "action_0", "reward", "next_obs_0"]
+    names += ["terminated", "propensity"]
+    same = {"same": bd.GaussianPolicy(lambda obs: 0.0 * np.asarray(obs)[:, :1], 0.5)}
+    given = {"gamma": 1.0, "features": bd.features.polynomial(1, of="state")}
+    for seed in range(50):
+        rng = np.random.default_rng([7, seed])
+        rows = []
+        for episode in range(80):
+            s, ended, step = rng.normal() ** 2, False, 0
+            while not ended:
+                a = 0.5 * rng.normal()
+                following, ended = 0.6 * s + a + 1.0, rng.uniform() < 0.1
+                density = np.exp(-2.0 * a**2) / np.sqrt(0.5 * np.pi)
+                rows.append((episode, step, s, a, s, following, ended, density))
+                s, step = following, step + 1
+        logs = bd.Logs.from_dataframe(pl.DataFrame(rows, schema=names, orient="row"))
+        found.append(float(fitted(logs, same, **given)["constant_data/j_p_value"][0]))
+    for size in (0.3, 0.7):
+        share = np.mean(np.array(found) < size)
+        assert abs(share - size) < 4.5 * np.sqrt(size * (1.0 - size) / len(found))
+
+
+@pytest.mark.parametrize("sees_action", [False, True])
+def test_labels_have_no_smooth_functions(sees_action):
+    columns = {"state": [0, 1, 0, 1], "action": [0, 1, 1, 0], "reward": [0.0, 1.0, 0.5, 0.2]}
+    log = bd.Logs.from_dataframe(pl.DataFrame(columns), actions=[0, 1])
+    assert other_functions(log, 1, sees_action=sees_action) is None
+
+
+def test_episodes_that_repeat_each_other_are_not_judged():
+    rows = [
+        (e, t, 0.1 * t, 0.2 * (-1) ** t, 1.0, 0.1 * (t + 1)) for e in range(20) for t in range(20)
+    ]
+    names = ["episode_id", "step", "obs_0", "action_0", "reward", "next_obs_0"]
+    logs = bd.Logs.from_dataframe(pl.DataFrame(rows, schema=names, orient="row"))
+    given = {"gamma": 0.9, "features": bd.features.polynomial(1), "behavior": "none"}
+    data = fitted(logs, {"one": SHIFTED.policy}, **given)["constant_data"]
+    assert int(data["j_tests"][0]) == 0
+    assert np.isnan(float(data["j_p_value"][0]))
 
 
 def test_one_hot_features_have_no_other_functions():
