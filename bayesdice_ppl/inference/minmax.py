@@ -165,7 +165,8 @@ class MinMax(NamedTuple):
         """Train, and draw from the mixture."""
         found = train(problem, rng_key, form, self)
         networks = training.networks_of(found.params)
-        ratio: Any = jax.vmap(TrainedRatio)(problem.ratio, networks)
+        untrained: Any = problem.ratio
+        ratio: Any = jax.vmap(TrainedRatio)(untrained, networks)
         key_draws = jax.random.fold_in(rng_key, self.restarts)
         value_constraint = form.constraint.value_constraint
 
@@ -236,7 +237,8 @@ def train(
     """
     seed = tuple(int(x) for x in np.asarray(jax.random.key_data(rng_key)).ravel())
     task, plan, constraint, share = task_of(problem, form, settings, seed)
-    ratio, restarts = problem.ratio, settings.restarts
+    ratio: Any = problem.ratio
+    restarts = settings.restarts
     n_pairs, batch = task.ratio.inputs.shape[1], plan.batch
     cells = jax.tree.map(np.asarray, problem.cells)
     visits: Any = np.bincount(cells.pair, cells.count, n_pairs) / cells.n_transitions
