@@ -51,7 +51,7 @@ def write_table(
     with staged_file(folder / f"{name}.csv") as scratch:
         scratch.write_text(comments + frame.write_csv(), encoding="utf-8")
     table = as_markdown(frame)
-    blocks = [f"# {name.capitalize()}", "\n".join(head), table, *notes]
+    blocks = [f"# {name.capitalize().replace('_', ' ')}", "\n".join(head), table, *notes]
     with staged_file(folder / f"{name}.md") as scratch:
         scratch.write_text("\n\n".join(blocks) + "\n", encoding="utf-8")
     return table

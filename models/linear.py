@@ -232,7 +232,8 @@ class LinearModel(NamedTuple):
         """Whether the ratio is linear in the weights."""
         return self.link.linear
 
-    def plain(self, *, tabular: bool) -> bool:
+    @property
+    def plain(self) -> bool:
         """All of it computes on NumPy's arrays, the search for a mode too."""
         return True
 

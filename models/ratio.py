@@ -238,8 +238,9 @@ class PlainModel(RatioModel, Protocol):
     Its preparation and its closed form are then not compiled, so that no log waits for a compiler.
     """
 
-    def plain(self, *, tabular: bool) -> bool:
-        """Whether this holds with one-hot features (`tabular`), or with others."""
+    @property
+    def plain(self) -> bool:
+        """Whether this holds."""
         ...
 
 

@@ -278,7 +278,7 @@ class BeliefView:
     error_inflation = Variable(_DATA, _P, "", "Width over that if rows were independent.")
     outside_share = Variable(_DATA, _P, "", "Share of simulated time outside the log.")
     j_statistic = Variable(_DATA, _P, "", "Hansen's J on functions that were not fitted.")
-    j_tests = Variable(_DATA, _P, "", "Number of directions that J tests.")
+    j_tests = Variable(_DATA, _P, "", "Number of directions that J tests; 0: not judged.")
     j_p_value = Variable(_DATA, _P, "", "Probability of a larger J under a right ratio.")
     unseen_mass = Variable(
         _DATA, ("policy", "unseen_pair"), "", "Share of steps at each pair that was never logged."

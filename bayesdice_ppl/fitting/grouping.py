@@ -7,6 +7,8 @@ few episodes or none.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from jaxtyping import Int
 
@@ -77,30 +79,36 @@ def dependence_of(
         if not by_episode:
             groupings += _by_time(logs, rows)
     apart = [] if not looks or asked else logs.of_few_groups
-    start = distinct(logs.initial_state)[1]
-    return Dependence(
-        cell=cell,
-        reward=logs.reward[rows.mask],
-        episode=logs.episode[rows.mask],
-        start=np.arange(logs.n_episodes) if by_episode else start,
+    return replace(
+        rows_behind(logs, rows, cell, by_episode=by_episode),
         groupings=tuple(groupings),
         asked=bool(asked),
-        by_episode=by_episode,
         adaptive=adaptive,
         ignored=tuple(name for name in logs.groups if name not in (*looked_at, *asked, *apart)),
         suspects=tuple(_by_column(logs, rows, name) for name in apart),
     )
 
 
-def episodes_of(logs: Logs, rows: UsableRows, cell: Int[np.ndarray, " n"]) -> Dependence:
-    """The rows behind the cells with their episodes, which were asked for as the unit."""
+def rows_behind(
+    logs: Logs, rows: UsableRows, cell: Int[np.ndarray, " n"], *, by_episode: bool
+) -> Dependence:
+    """The rows behind the cells, with their episodes and without groupings.
+
+    Parameters
+    ----------
+    logs, rows, cell
+        As for `dependence_of`.
+    by_episode
+        Whether cells are kept apart by episode.
+    """
+    start = distinct(logs.initial_state)[1]
     return Dependence(
         cell=cell,
         reward=logs.reward[rows.mask],
         episode=logs.episode[rows.mask],
-        start=np.arange(logs.n_episodes),
+        start=np.arange(logs.n_episodes) if by_episode else start,
         groupings=(),
-        by_episode=True,
+        by_episode=by_episode,
     )
 
 

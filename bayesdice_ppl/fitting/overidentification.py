@@ -16,8 +16,8 @@ from jaxtyping import Float, Int
 
 from bayesdice_ppl.arrays import eigh
 from bayesdice_ppl.belief import SupportWarning
-from bayesdice_ppl.codes import distinct
 from bayesdice_ppl.fitting import gauges
+from bayesdice_ppl.fitting.grouping import rows_behind
 from bayesdice_ppl.fitting.inputs import Inputs, OtherTests
 from bayesdice_ppl.inference import Problem
 from bayesdice_ppl.models import pair_slopes_of
@@ -32,7 +32,7 @@ ones have long tails: with 0.001 of it J was beyond its 1 % point in 3 % of righ
 LEAST_VARIATION = 1e-9
 """Share of the units' mean square below which they do not vary."""
 MOST_SLOPES = 50_000_000
-"""Pairs times weights past which a ratio is not judged."""
+"""Pairs times weights past which a ratio is not judged, as a network's on a long log."""
 
 
 @final
@@ -199,27 +199,12 @@ def _residuals(inputs: Inputs, problem: Problem, other: OtherTests, j: int) -> _
     level = explained[:, NORMALIZATION_ROW + 1] + (1.0 - settings.gamma) * start
     entering = float(pilot.start_weight)
     of_rows = ((rows * zeta[:, None])[inputs.cell_of_row] + level) / n
-    of_starts = entering * (entry[_starts(inputs)] - start) / m
-    code = _units(inputs, problem)
+    by_episode = inputs.settings.form.by_episode
+    behind = rows_behind(inputs.logs, inputs.rows, inputs.cell_of_row, by_episode=by_episode)
+    of_starts = entering * (entry[behind.start] - start) / m
+    code = behind.units(problem.unit)
     by_unit = np.zeros((int(code.max()) + 1, len(used)))
     np.add.at(by_unit, code, np.concatenate([of_rows, of_starts]))
     by_unit = by_unit[np.bincount(code) > 0]
     spread, total = (rows * weight).T @ (rows * weight), float(np.sum((design * weight) ** 2))
     return _Terms(spread, total, len(by_unit) * by_unit)
-
-
-def _starts(inputs: Inputs) -> Int[np.ndarray, " m"]:
-    """Where each episode's first state stands among the initial states of the cells."""
-    logs = inputs.logs
-    if inputs.settings.form.by_episode:
-        return np.arange(logs.n_episodes)
-    return distinct(logs.initial_state)[1]
-
-
-def _units(inputs: Inputs, problem: Problem) -> Int[np.ndarray, " nm"]:
-    """The independent unit of each row, and then of each start: an episode, or a group of rows."""
-    unit = problem.unit
-    if unit is not None and unit.groupings:
-        return unit.groupings[0].of_all
-    logs = inputs.logs
-    return np.r_[logs.episode[inputs.rows.mask], np.arange(logs.n_episodes)]

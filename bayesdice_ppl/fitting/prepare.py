@@ -17,7 +17,7 @@ from bayesdice_ppl.errors import LogsError, SettingsError
 from bayesdice_ppl.fitting.correcting import corrected
 from bayesdice_ppl.fitting.defaults import AUTO, with_defaults
 from bayesdice_ppl.fitting.featured import featured_inputs
-from bayesdice_ppl.fitting.grouping import dependence_of, episodes_of
+from bayesdice_ppl.fitting.grouping import dependence_of, rows_behind
 from bayesdice_ppl.fitting.inputs import Inputs, Prepared
 from bayesdice_ppl.fitting.settings import FitSettings, is_setting, refuse_moved, with_preset
 from bayesdice_ppl.inference import Dependence, UnseenPairs
@@ -81,7 +81,7 @@ def prepare_fit(
         check_fixed_policy(settings, dependence)
         behind = dependence
         if behind is None and settings.by_episode:
-            behind = episodes_of(logs, inputs.rows, inputs.cell_of_row)
+            behind = rows_behind(logs, inputs.rows, inputs.cell_of_row, by_episode=True)
     problem = prepare_problem(
         inputs.cells,
         inputs.candidates,

@@ -88,6 +88,15 @@ class Dependence:
     ignored: tuple[str, ...] = ()
     suspects: tuple[Grouping, ...] = ()
 
+    def units(self, unit: Unit | None) -> Int[np.ndarray, " nm"]:
+        """The independent unit of each row, and then of each start.
+
+        It is the group of the first grouping that counts; an episode where none does.
+        """
+        if unit is not None and unit.groupings:
+            return unit.groupings[0].of_all
+        return np.r_[self.episode, np.arange(len(self.start))]
+
     def following(self, unit: Unit | None) -> Dependence:
         """The same rows, with the groupings that one value found counted for others too."""
         names = () if unit is None else tuple(grouping.name for grouping in unit.groupings)

@@ -104,8 +104,7 @@ class FitForm(NamedTuple):
     @property
     def plain(self) -> bool:
         """Whether the model computes on NumPy's arrays, so that nothing need be compiled."""
-        model = self.model
-        return isinstance(model, PlainModel) and model.plain(tabular=self.moments.tabular)
+        return isinstance(self.model, PlainModel) and self.model.plain
 
 
 class Problem(NamedTuple):

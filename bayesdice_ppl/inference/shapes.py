@@ -122,9 +122,7 @@ def tails_of_units(
         Each entry's transformed rewards, or None for the log's own.
     """
     dependence, unit = units
-    code = np.r_[dependence.episode, np.arange(len(dependence.start))]
-    if unit is not None and unit.groupings:
-        code = unit.groupings[0].of_all
+    code = dependence.units(unit)
     third, effective = np.zeros_like(variance), np.full_like(variance, np.inf)
     curves: list[Curve | None] = []
     for j, one in enumerate(variance):

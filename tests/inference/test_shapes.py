@@ -265,3 +265,43 @@ def test_a_known_kind_needs_no_more_of_the_rows():
     np.testing.assert_array_equal(found.rewards.visits, [2.0, 1.0])
     np.testing.assert_array_equal(found.rewards.mean, [0.5, 1.0])
     np.testing.assert_array_equal(found.rewards.scatter, [0.5, 0.0])
+
+
+@pytest.mark.parametrize("cluster", [None, "episode", "user_id"])
+def test_on_vectors_a_value_leans_as_its_units_do(cluster):
+    """Of the logging policy of a bandit the error of a row is its reward less the mean.
+
+    What the features say of it cancels between the row and its start.
+    """
+    rng = np.random.default_rng(8)
+    n, group = 600, np.repeat(np.arange(120), 5)
+    reward = rng.exponential(size=n) ** 2
+    frame = pl.DataFrame(
+        {
+            "obs_0": rng.normal(size=n),
+            "action_0": rng.normal(size=n),
+            "reward": reward,
+            "user_id": group,
+        }
+    )
+    density = np.exp(-0.5 * frame["action_0"].to_numpy() ** 2) / np.sqrt(2.0 * np.pi)
+    belief = bd.fit(
+        bd.Logs.from_dataframe(frame.with_columns(propensity=density)),
+        {"same": bd.GaussianPolicy(lambda obs: 0.0 * np.asarray(obs), 1.0)},
+        gamma=0.0,
+        rng_key=jax.random.key(0),
+        features=bd.features.polynomial(1, of="state"),
+        cluster=cluster,
+        draws=50,
+    )
+    data = belief["constant_data"]
+    error = (reward - reward.mean()) / n
+    unit = np.bincount(group, error) if cluster == "user_id" else error
+    freedom = float(data["degrees_of_freedom"][0])
+    third, sd = np.sum(unit**3), float(data["guide_sd"][0])
+    np.testing.assert_allclose(
+        data["skewness"][0], third / sd**3 / (1.0 + 30.0 / freedom), rtol=2e-2
+    )
+    np.testing.assert_allclose(
+        data["effective_errors"][0], np.sum(error**2) ** 2 / np.sum(error**4), rtol=0.1
+    )
