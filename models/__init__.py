@@ -8,6 +8,7 @@ _ = numpyro.__version__
 
 from bayesdice_ppl.models.catalog import MODELS, model_choice
 from bayesdice_ppl.models.coordinates import Coordinates, Start
+from bayesdice_ppl.models.elimination import ValueAlone, eliminate, weight_prior
 from bayesdice_ppl.models.gaussian import GaussianPosterior
 from bayesdice_ppl.models.gradients import StopScore, reverse_gradient
 from bayesdice_ppl.models.joint import joint_model, joint_posterior
@@ -61,6 +62,8 @@ __all__ = [
     "TangentRatio",
     "TrainedModel",
     "TrainedRatio",
+    "ValueAlone",
+    "eliminate",
     "guide",
     "jacobian_of",
     "joint_model",
@@ -76,4 +79,5 @@ __all__ = [
     "tangent_at_mode",
     "through_link",
     "value_prior",
+    "weight_prior",
 ]

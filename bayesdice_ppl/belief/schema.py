@@ -309,6 +309,7 @@ class BeliefView:
     seed = Attribute("a whole number", _seed, "Seed of the key, where the command line drew it.")
     method = Attribute("text", _text, "Name of the baseline; empty for BayesDICE.")
     engine = Attribute("text", _text, "How the posterior was found, and whether in closed form.")
+    without_draws = Attribute("text", _text, "Why it has no draws of the ratio; else empty.")
     unit = Attribute("a JSON object", _object, "The unit of independence, and what was looked at.")
     n_transitions = Attribute("a whole number", _count, "Logged transitions.")
     n_episodes = Attribute("a whole number", _count, "Logged episodes.")

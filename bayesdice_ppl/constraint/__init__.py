@@ -29,6 +29,7 @@ from bayesdice_ppl.constraint.small_sample import (
     small_sample_covariance,
     small_sample_rule,
 )
+from bayesdice_ppl.constraint.sparse_covariance import SparseCovariance, sparse_covariance
 from bayesdice_ppl.constraint.surrogates import Surrogate
 from bayesdice_ppl.constraint.value_laws import ValueLaw, skewed
 
@@ -43,6 +44,7 @@ __all__ = [
     "PenaltyChoice",
     "Price",
     "QuadraticLoss",
+    "SparseCovariance",
     "Surrogate",
     "ValueLaw",
     "chance_price",
@@ -57,5 +59,6 @@ __all__ = [
     "skewed",
     "small_sample_covariance",
     "small_sample_rule",
+    "sparse_covariance",
     "start_weight",
 ]

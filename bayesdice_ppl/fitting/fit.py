@@ -219,7 +219,9 @@ def _fit(
         best, table = choose_features(logs, policies, judged, rng_key)
         settings = replace(best, include_logged=settings.include_logged)
     trained = settings.needs_training
-    prepared = prepare_fit(logs, policies, settings, rng_key, guided=False, judged=not trained)
+    prepared = prepare_fit(
+        logs, policies, settings, rng_key, guided=False, judged=not trained, alone=True
+    )
     inputs, form, engine = prepared.inputs, settings.form, settings.inference
     problem, candidates, names = prepared.problem, inputs.candidates, inputs.names
     if not settings.plain:

@@ -239,6 +239,7 @@ def lay_out(
         ),
         settings=settings.flat,
         engine=settings.engine_words,
+        without_draws=_without_draws(inputs, drawn),
         rows_left_out=inputs.rows.left_out,
         steps_left_out=list(inputs.rows.steps),
         action_space=inputs.action_source,
@@ -305,6 +306,7 @@ def _achieved(
     if known is not None:
         return known.probability, known.bound
     epsilon = np.array([price.epsilon for price in problem.prices])
+    assert drawn.loss is not None  # the weights were not eliminated
     excess = drawn.loss / epsilon
     bounds = [surrogate.bound(column) for column in excess.T]
     return np.mean(excess <= 1.0, axis=0), np.array(bounds)
@@ -318,6 +320,18 @@ def _normalization(problem: Problem, drawn: Draws) -> tuple[np.ndarray | None, .
     epsilon = np.asarray(own.epsilon)
     achieved = np.mean(drawn.normalization <= epsilon, axis=0)
     return np.asarray(own.price) * epsilon, epsilon, achieved
+
+
+def _without_draws(inputs: Inputs, drawn: Draws) -> str | None:
+    """Why the belief has no draws of the ratio, or None if it has."""
+    if drawn.recorded is not None:
+        return None
+    n_policies, n_pairs = inputs.candidates.active.shape
+    return (
+        f"The belief has no draws of the ratio and of the loss: {n_pairs:,} pairs x {n_policies:,} "
+        f"candidates x {inputs.settings.draws:,} draws. numerics=bd.Numerics(weights=True) draws "
+        "them."
+    )
 
 
 def _prior(problem: Problem, statistic: Statistic) -> tuple[np.ndarray, np.ndarray]:
@@ -358,7 +372,9 @@ def _own_variables(prepared: Prepared, drawn: Draws, unseen: Unseen | None) -> O
     inputs = prepared.inputs
     pairs, logs, tabular = inputs.pairs, inputs.logs, inputs.settings.tabular
     variable, dim = inputs.settings.model.record(tabular=tabular)
-    draws = {variable: (drawn.recorded.astype(np.float32), ("policy", dim))}
+    draws = {}
+    if drawn.recorded is not None:
+        draws = {variable: (drawn.recorded.astype(np.float32), ("policy", dim))}
     if tabular and inputs.actions is not None:
         state = logs.state_labels[pairs.state].astype(str)
         action = inputs.actions[pairs.action].astype(str)

@@ -22,6 +22,7 @@ from bayesdice_ppl.fitting.inputs import Inputs, Prepared
 from bayesdice_ppl.fitting.settings import FitSettings, is_setting, refuse_moved, with_preset
 from bayesdice_ppl.inference import Dependence, UnseenPairs
 from bayesdice_ppl.inference import prepare as prepare_problem
+from bayesdice_ppl.inference import prepare_values
 from bayesdice_ppl.logs import Logs, UsableRows, usable_rows
 from bayesdice_ppl.models import TrainedModel
 from bayesdice_ppl.moments import (
@@ -51,6 +52,7 @@ def prepare_fit(
     guided: bool = True,
     dependent: bool = True,
     judged: bool = False,
+    alone: bool = False,
 ) -> Prepared:
     """Bring logs and candidates to the problem that inference solves.
 
@@ -67,6 +69,8 @@ def prepare_fit(
     judged
         Whether the fit is judged by functions that it is not fitted to; see
         `bayesdice_ppl.fitting.overidentification`.
+    alone
+        Whether the values alone are wanted where there are many weights.
 
     Raises
     ------
@@ -82,6 +86,16 @@ def prepare_fit(
         behind = dependence
         if behind is None and settings.by_episode:
             behind = rows_behind(logs, inputs.rows, inputs.cell_of_row, by_episode=True)
+    if alone and settings.eliminates(*inputs.candidates.active.shape):
+        problem = prepare_values(
+            inputs.cells,
+            inputs.candidates,
+            settings.form,
+            dependence,
+            rows=inputs.cell_rows,
+            known=inputs.known,
+        )
+        return Prepared(inputs, problem)
     problem = prepare_problem(
         inputs.cells,
         inputs.candidates,

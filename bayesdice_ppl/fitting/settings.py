@@ -19,6 +19,7 @@ from bayesdice_ppl.features import FeatureChoice, one_hot
 from bayesdice_ppl.inference import (
     Drawing,
     Engine,
+    Exact,
     FitForm,
     MinMax,
     Nuts,
@@ -34,6 +35,8 @@ from bayesdice_ppl.statistics import Statistic, mean, statistic_choice
 TERMINATIONS = ("restart", "absorb")
 BEHAVIORS = ("logged", "cloned", "none")
 CLUSTERS = ("transition", "episode")
+MOST_WEIGHTS = 10_000_000
+"""Numbers in the draws of all weights past which a belief has none, unless it is asked for them."""
 
 
 @final
@@ -53,6 +56,10 @@ class Numerics:
         Most groups of episodes that are left out in turn, to see how far a value on features moves.
         At least 10. Half of the variance that this shows beyond the belief's own is added. 0: none
         are left out.
+    weights
+        Whether a belief on labels has draws of the ratio at each pair, and of the loss. Without
+        them the values' closed form takes a small part of time and memory. None: it has, where
+        these draws are at most 10 million numbers.
 
     Raises
     ------
@@ -63,6 +70,7 @@ class Numerics:
     action_draws: int = 32
     folds: int = 5
     jackknife: int = 25
+    weights: bool | None = None
 
     def __post_init__(self) -> None:
         # Actions are drawn in mirrored pairs.
@@ -70,6 +78,8 @@ class Numerics:
         checks.whole("folds", self.folds, 2)
         if self.jackknife != 0:
             checks.whole("jackknife", self.jackknife, 10)
+        if self.weights is not None:
+            checks.flag("weights", self.weights)
 
 
 PRESETS: dict[str, dict[str, Any]] = {
@@ -298,6 +308,19 @@ class FitSettings:
         """Whether the mean reward is the only statistic."""
         return len(self.statistic) == 1 and self.statistic[0].plain
 
+    def eliminates(self, n_policies: int, n_pairs: int) -> bool:
+        """Whether the values are found alone, with the weights of all pairs eliminated.
+
+        Parameters
+        ----------
+        n_policies, n_pairs
+            Number of candidates and of logged pairs.
+        """
+        asked = self.numerics.weights
+        if asked is None:
+            asked = self.draws * n_policies * n_pairs <= MOST_WEIGHTS
+        return not asked and self.plain and self.form.eliminates and self.inference == Exact()
+
     @property
     def value_implied(self) -> bool:
         """Whether the value follows exactly from a ratio that is not linear."""
@@ -362,6 +385,7 @@ class FitSettings:
             "action_draws": self.numerics.action_draws,
             "cluster": self.cluster,
             "jackknife": self.numerics.jackknife,
+            "weights": self.numerics.weights,
             "joint": self.joint,
             "small_sample": self.small_sample,
             "value_constraint": constraint.value_constraint,

@@ -199,13 +199,8 @@ def first_statistic(
         unit=None if problem.unit is None else problem.unit.first(n),
         tails=None if problem.tails is None else problem.tails.first(n),
     )
-    drawn = Draws(
-        drawn.value[:, :n],
-        drawn.loss[:, :n],
-        drawn.recorded[:, :n],
-        drawn.correlation[:n, :n],
-        None if drawn.normalization is None else drawn.normalization[:, :n],
-    )
+    square = drawn.correlation[:n, :n]
+    drawn = jax.tree.map(lambda x: x[:, :n], drawn)._replace(correlation=square)
     return problem, first(solution), drawn
 
 

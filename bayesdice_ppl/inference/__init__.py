@@ -24,6 +24,7 @@ from bayesdice_ppl.inference.search import search_price
 from bayesdice_ppl.inference.skewness import Rows, Tails
 from bayesdice_ppl.inference.svi import Svi, run_svi
 from bayesdice_ppl.inference.unseen import Unseen, UnseenPairs, add_unseen
+from bayesdice_ppl.inference.value_alone import prepare_values
 from bayesdice_ppl.inference.weighting import WeightedValues, weighted_values
 
 __all__ = [
@@ -61,6 +62,7 @@ __all__ = [
     "one_model_posterior",
     "pooled_means",
     "prepare",
+    "prepare_values",
     "run_nuts",
     "run_pilot",
     "run_svi",

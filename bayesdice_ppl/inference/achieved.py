@@ -7,17 +7,23 @@ that P_q(ell <= epsilon) and the surrogates' bounds need no Monte Carlo.
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import jax
 import numpy as np
 from jaxtyping import Float
 
 from bayesdice_ppl.arrays import compiled_for_jax, each, library_of
-from bayesdice_ppl.constraint import Penalty, Surrogate, chi_square
+from bayesdice_ppl.constraint import (
+    Penalty,
+    QuadraticLoss,
+    Surrogate,
+    chi_square,
+    loss_of_gaussian,
+)
 from bayesdice_ppl.inference.engine import Solution
 from bayesdice_ppl.inference.problem import QUICK, Problem
-from bayesdice_ppl.models import Ratio, jacobian_of, less_value
+from bayesdice_ppl.models import Ratio, ValueAlone, jacobian_of, less_value
 
 MOST_ROWS = 512
 """Rows of the residual past which the singular values of all candidates take too long."""
@@ -71,6 +77,8 @@ def closed_form_bounds(
     draws have the heavier tails of Student's t, and the ratio follows them. Averages over the
     draws' losses then differ by more than Monte Carlo error. Without the rule they agree.
     """
+    if problem.alone:
+        return _alone(problem, surrogate)
     if not linear or solution.sampled is not None or problem.n_rows > MOST_ROWS:
         return None
     with jax.enable_x64(True):
@@ -79,16 +87,30 @@ def closed_form_bounds(
             return None
     found = []
     for j, price in enumerate(problem.prices):
-        loss = chi_square.loss_of_gaussian(
+        loss = loss_of_gaussian(
             np.asarray(solution.posterior.mean)[j],
             np.asarray(solution.posterior.factor)[j],
             np.asarray(matrix)[j],
             np.asarray(offset)[j],
             np.asarray(whitening, dtype=np.float64)[j],
         )
-        probability = 1.0 - chi_square.exceedance(loss, price.epsilon)
-        bound = surrogate.exact_bound(loss, price.epsilon)
-        found.append((probability, chi_square.mean(loss), *bound))
+        found.append(_row(loss, price.epsilon, surrogate))
+    return Achieved(*np.array(found, dtype=np.float64).reshape(-1, 4).T)
+
+
+def _row(loss: QuadraticLoss, epsilon: float, surrogate: Surrogate) -> tuple[float, ...]:
+    """The fields of `Achieved` of one candidate."""
+    probability = 1.0 - chi_square.exceedance(loss, epsilon)
+    return probability, chi_square.mean(loss), *surrogate.exact_bound(loss, epsilon)
+
+
+def _alone(problem: Problem, surrogate: Surrogate) -> Achieved:
+    """The same where the weights were eliminated."""
+    ratio = cast("ValueAlone", problem.ratio)
+    found = [
+        _row(ValueAlone(*(field[j] for field in ratio)).loss(n), price.epsilon, surrogate)
+        for j, (price, n) in enumerate(zip(problem.prices, problem.constraint.price, strict=True))
+    ]
     return Achieved(*np.array(found, dtype=np.float64).reshape(-1, 4).T)
 
 

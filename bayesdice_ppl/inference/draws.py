@@ -57,9 +57,10 @@ class Draws(NamedTuple):
     Attributes
     ----------
     value, loss
-        Shape (S, N): the value in reward per step, and the chance-constraint loss ell.
+        Shape (S, N): the value in reward per step, and the chance-constraint loss ell. The loss is
+        None where the weights were eliminated.
     recorded
-        What the model records of the ratio of each draw, shape (S, N, W).
+        What the model records of the ratio of each draw, shape (S, N, W), or None likewise.
     correlation
         Correlation of the values in the copula, shape (N, N); the identity if not joint.
     normalization
@@ -67,8 +68,8 @@ class Draws(NamedTuple):
     """
 
     value: Float[np.ndarray, "S N"]
-    loss: Float[np.ndarray, "S N"]
-    recorded: Float[np.ndarray, "S N W"]
+    loss: Float[np.ndarray, "S N"] | None
+    recorded: Float[np.ndarray, "S N W"] | None
     correlation: Float[np.ndarray, "N N"]
     normalization: Float[np.ndarray, "S N"] | None = None
 
@@ -108,22 +109,25 @@ def draw(
         tails = problem.tails
         scale = np.sqrt(np.sum(factor[:, -1] ** 2, axis=1))
         value = mean[:, -1] + scale * _quantile(tails, score, df)
-        found = _draws(
-            solution.of(problem.arrays),
-            solution.posterior,
-            normal,
-            latent,
-            value,
-            form.constraint.value_constraint or form.model.linear,
-        )
-        value, loss, weight = (np.asarray(array) for array in found[:3])
-        own = None if found[3] is None else np.asarray(found[3])
+        others: tuple[Any, ...] = (None, None, None)
+        if not problem.alone:
+            found = _draws(
+                solution.of(problem.arrays),
+                solution.posterior,
+                normal,
+                latent,
+                value,
+                form.constraint.value_constraint or form.model.linear,
+            )
+            value = np.asarray(found[0])
+            others = tuple(None if array is None else np.asarray(array) for array in found[1:])
         if unseen is not None:
             tails = None if tails is None else tails.diluted(unseen.kept_lean)
             found_there = _quantile(tails, score, unseen.degrees_of_freedom)
             value = mean[:, -1] + unseen.shift + unseen.sd(scale) * found_there
         n_statistics = drawing.n_statistics
         if not drawing.joint and n_statistics == 1:
+            loss, weight, own = others
             return Draws(value, loss, weight, np.eye(n_policies), own)
         # One column of the copula for each distinct candidate: equal candidates share it exactly.
         apart = None if unseen is None else unseen.mass
@@ -140,17 +144,16 @@ def draw(
         ranks = joint_ranks(distinct, len(value), key_ranks)[:, copy]
     # Copies differ by rounding, which a comparison of draws would take for a true difference.
     original = first[copy]
-    value, loss, weight = value[:, original], loss[:, original], weight[:, original]
+    value = value[:, original]
     chosen = reorder(value, ranks)
-    if own is not None:
-        own = np.take_along_axis(own[:, original], chosen, axis=0)
-    return Draws(
-        np.take_along_axis(value, chosen, axis=0),
-        np.take_along_axis(loss, chosen, axis=0),
-        np.take_along_axis(weight, chosen[:, :, None], axis=0),
-        distinct[np.ix_(copy, copy)],
-        own,
-    )
+
+    def moved(array: np.ndarray | None) -> np.ndarray | None:
+        """What belongs to each value, in the order of the values."""
+        return None if array is None else array[chosen, original]
+
+    loss, weight, own = (moved(array) for array in others)
+    value = np.take_along_axis(value, chosen, axis=0)
+    return Draws(value, loss, weight, distinct[np.ix_(copy, copy)], own)
 
 
 # Compiled as a whole; otherwise a first fit compiles dozens of single operations.

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import numpy as np
 from jaxtyping import Float, Int
 
 from bayesdice_ppl.arrays import added, library_of, repeated
@@ -27,7 +28,8 @@ class Pilot(NamedTuple):
     by_pair, value
         First estimate of the ratio of each pair, shape (P,), and of the value, scalar.
     covariance
-        Sigma at that ratio, frozen, with the small-sample term, shape (R, R).
+        Sigma at that ratio, frozen, with the small-sample term, shape (R, R). Where the weights
+        were eliminated it is Sigma along the slope alone, shape (1, 1).
     ratio
         The ratio of each cell, shape (C,).
     error
@@ -130,6 +132,16 @@ def run_pilot(
         latent=estimate.latent,
         unit=moments.unit,
     )
+
+
+def value_variances(pilots: Pilot, n: float) -> Float[np.ndarray, " N"]:
+    """Variance of each candidate's value over repeated logs of n transitions, shape (N,)."""
+    covariance = np.asarray(pilots.covariance)
+    if covariance.shape[-1] == 1:
+        along: np.ndarray = covariance[:, 0, 0] / n
+        return along
+    both = zip(np.asarray(pilots.slope), covariance, strict=True)
+    return np.array([slope @ sigma @ slope for slope, sigma in both]) / n
 
 
 def episode_surplus(

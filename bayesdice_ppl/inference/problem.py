@@ -28,7 +28,7 @@ from bayesdice_ppl.constraint import (
 )
 from bayesdice_ppl.inference.dependence import Dependence, Unit, settle
 from bayesdice_ppl.inference.jackknife import Groups, deal_groups, widened
-from bayesdice_ppl.inference.pilot import Pilot, run_pilot
+from bayesdice_ppl.inference.pilot import Pilot, run_pilot, value_variances
 from bayesdice_ppl.inference.shapes import (
     known_covariance,
     known_shift,
@@ -43,6 +43,8 @@ from bayesdice_ppl.models import (
     Ratio,
     RatioModel,
     TangentRatio,
+    ValueAlone,
+    linear,
     tangent_at_mode,
 )
 from bayesdice_ppl.models.coordinates import rough_noise
@@ -102,6 +104,18 @@ class FitForm(NamedTuple):
         return self.model.linear and self.constraint.closed_form_missing() is None
 
     @property
+    def eliminates(self) -> bool:
+        """Whether the weights can be eliminated from the closed form of the values.
+
+        They can be if there is a Gaussian weight for each pair, transitions are the unit of Sigma,
+        and the price is that of a calibrated belief.
+        """
+        chosen = self.constraint
+        one_each = self.moments.tabular and self.model == linear() and not self.by_episode
+        priced = chosen.lam is None and chosen.epsilon is None and chosen.normalization is None
+        return one_each and priced and chosen.calibrated and self.affine_multipliers
+
+    @property
     def plain(self) -> bool:
         """Whether the model computes on NumPy's arrays, so that nothing need be compiled."""
         return isinstance(self.model, PlainModel) and self.model.plain
@@ -149,6 +163,11 @@ class Problem(NamedTuple):
     def tangent(self) -> bool:
         """Whether the ratio is taken as it is linear around its mode."""
         return isinstance(self.ratio, TangentRatio)
+
+    @property
+    def alone(self) -> bool:
+        """Whether the weights were eliminated, so that there are no draws of them and of the loss."""
+        return isinstance(self.ratio, ValueAlone)
 
     @property
     def converged(self) -> Bool[np.ndarray, " N"]:
@@ -241,22 +260,7 @@ def prepare(
         if known is not None:
             # The first estimates say how much of its steps a value spends at each pair.
             ratio, pilots, live = estimate(known_shift(cells, pilots, known))
-        unit = None
-        if dependence is not None:
-            small = form.small_sample
-            pilots, unit = settle(cells, pilots, dependence, rewards, small_sample=small)
-        tails = None
-        if rows is not None and form.small_sample and form.moments.tabular:
-            groups = None
-            if dependence is not None and unit is not None and unit.groupings:
-                groups = (dependence, unit)
-            with_tails, tails = _with_tails(cells, pilots, rows, rewards, form, groups, known)
-            if correction is None:
-                pilots = with_tails
-            else:
-                # The plain means' spread and lean are not those of corrected ones.
-                nothing = np.zeros_like(tails.skewness)
-                tails = tails._replace(skewness=nothing, hidden=nothing)
+        pilots, unit, tails = widen(cells, pilots, form, rewards, dependence, rows, known)
         n = float(cells.n_transitions)
         covariances = np.asarray(pilots.covariance)
         kept = _own_rows(covariances.shape[-1], chosen)
@@ -294,17 +298,51 @@ def prepare(
             form.moments,
         )
         if form.by_episode and not form.moments.tabular and behind is not None:
-            variance = np.array(
-                [
-                    slope @ sigma @ slope / n
-                    for slope, sigma in zip(pilots.slope, pilots.covariance, strict=True)
-                ]
-            )
+            variance = value_variances(pilots, n)
             law = chosen.value_law
             tails = tails_of_units(cells, pilots, (behind, unit), variance, law, rewards)
     shared = (cells, ratio, constraint, coordinates, pilots, prices, rewards)
     change = None if known is None else known_covariance(cells, pilots, known)
     return Problem(*shared, dependence, unit, tails, change)
+
+
+def widen(
+    cells: Cells,
+    pilots: Pilot,
+    form: FitForm,
+    rewards: TransformedRewards | None,
+    dependence: Dependence | None,
+    rows: Rows | None,
+    known: KnownMeans | None,
+) -> tuple[Pilot, Unit | None, Tails | None]:
+    """Widen the first estimates to the unit of independence and to what the rows show.
+
+    Parameters
+    ----------
+    cells, pilots, form, rewards, dependence, rows, known
+        As for `prepare`, with the first estimates of all candidates.
+
+    Returns
+    -------
+    (Pilot, Unit or None, Tails or None)
+        The estimates with more variance of each value, the unit, and the values' shape.
+    """
+    unit, tails = None, None
+    correction = None if dependence is None else dependence.correction
+    if dependence is not None:
+        small = form.small_sample
+        pilots, unit = settle(cells, pilots, dependence, rewards, small_sample=small)
+    if rows is None or not (form.small_sample and form.moments.tabular):
+        return pilots, unit, tails
+    groups = None
+    if dependence is not None and unit is not None and unit.groupings:
+        groups = (dependence, unit)
+    with_tails, tails = _with_tails(cells, pilots, rows, rewards, form, groups, known)
+    if correction is None:
+        return with_tails, unit, tails
+    # The plain means' spread and lean are not those of corrected ones.
+    nothing = np.zeros_like(tails.skewness)
+    return pilots, unit, tails._replace(skewness=nothing, hidden=nothing)
 
 
 def _with_tails(
@@ -318,8 +356,7 @@ def _with_tails(
 ) -> tuple[Pilot, Tails]:
     """The pilots with the variance that the rows say, and the shape of the values."""
     n, covariance = float(cells.n_transitions), np.asarray(pilots.covariance)
-    both = zip(np.asarray(pilots.slope), covariance, strict=True)
-    variance = np.array([slope @ sigma @ slope for slope, sigma in both]) / n
+    variance = value_variances(pilots, n)
     shaped = shape_values(
         cells,
         pilots,

@@ -33,6 +33,7 @@ from bayesdice_ppl.moments.pairs import (
     renormalize_pairs,
 )
 from bayesdice_ppl.moments.prior import Prior
+from bayesdice_ppl.moments.sparse import SparseMoments, row_scaled, sparse_moments
 
 __all__ = [
     "NORMALIZATION_ROW",
@@ -48,6 +49,7 @@ __all__ = [
     "Prior",
     "Reach",
     "RewardKind",
+    "SparseMoments",
     "StateFeatures",
     "TransformedRewards",
     "build_moments",
@@ -62,6 +64,8 @@ __all__ = [
     "renormalize_pairs",
     "reward_moments",
     "round_size",
+    "row_scaled",
+    "sparse_moments",
     "state_features",
     "transformed_rewards",
     "with_rewards",

@@ -1,0 +1,221 @@
+"""Beliefs of values alone, for many pairs or many candidates on labels.
+
+A ranking needs the values and how their errors move together. Neither takes a draw of the ratio at
+each pair. Here the weights are eliminated (`bayesdice_ppl.models.elimination`), so that time and
+memory follow the transitions that were logged, and not the square of the pairs.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from bayesdice_ppl.arrays import each
+from bayesdice_ppl.constraint import (
+    ChanceConstraint,
+    SparseCovariance,
+    chance_price,
+    small_sample_rule,
+    sparse_covariance,
+)
+from bayesdice_ppl.inference.dependence import Dependence
+from bayesdice_ppl.inference.pilot import Pilot
+from bayesdice_ppl.inference.problem import FitForm, Problem, widen
+from bayesdice_ppl.inference.shapes import known_covariance, known_shift
+from bayesdice_ppl.inference.skewness import Rows
+from bayesdice_ppl.models import Coordinates, ValueAlone, eliminate, weight_prior
+from bayesdice_ppl.models.elimination import Eliminated
+from bayesdice_ppl.moments import (
+    Candidates,
+    Cells,
+    KnownMeans,
+    MomentSettings,
+    Prior,
+    SparseMoments,
+    sparse_moments,
+)
+
+_PROBES = 8
+"""Random directions from which the trace of a large matrix is estimated."""
+
+
+def prepare_values(
+    cells: Cells,
+    candidates: Candidates,
+    form: FitForm,
+    dependence: Dependence | None = None,
+    *,
+    rows: Rows | None = None,
+    known: KnownMeans | None = None,
+) -> Problem:
+    """The problem of every candidate with its weights eliminated; else `prepare`.
+
+    Parameters
+    ----------
+    cells, candidates, form, dependence, rows, known
+        As for `bayesdice_ppl.inference.prepare`. The form is one that `FitForm.eliminates`.
+    """
+    correction = None if dependence is None else dependence.correction
+    settings, n = form.moments, float(cells.n_transitions)
+
+    def estimate(shift: Float[np.ndarray, " N"] | None) -> ValueFit:
+        return fit_values(cells, candidates, settings, form.prior, form.small_sample, shift)
+
+    pilots, ratio = estimate(None if correction is None else correction.shift)
+    if known is not None:
+        pilots, ratio = estimate(known_shift(cells, pilots, known))
+    pilots, unit, tails = widen(cells, pilots, form, None, dependence, rows, known)
+    prices = tuple(chance_price(n, int(rank), xi=form.constraint.xi) for rank in ratio.rank)
+    n_policies = len(prices)
+    constraint = ChanceConstraint(
+        each(form.constraint.penalty.build, pilots.covariance, np.ones((n_policies, 1))),
+        np.array([price.lam / price.epsilon for price in prices]),
+        np.array([price.epsilon for price in prices]),
+    )
+    still = Coordinates(np.zeros((n_policies, 1)), np.ones((n_policies, 1, 1)))
+    change = None if known is None else known_covariance(cells, pilots, known)
+    return Problem(
+        cells,
+        ratio,
+        constraint,
+        still,
+        pilots,
+        prices,
+        dependence=dependence,
+        unit=unit,
+        tails=tails,
+        known=change,
+    )
+
+
+class ValueFit(NamedTuple):
+    """The first estimate, and what is left of the residual.
+
+    Attributes
+    ----------
+    pilot
+        The first estimate. Its ``covariance`` is one number, Sigma along the action values.
+    ratio
+        The residual with its weights eliminated.
+    """
+
+    pilot: Pilot
+    ratio: ValueAlone
+
+
+def fit_value(
+    cells: Cells,
+    candidate: Candidates,
+    settings: MomentSettings,
+    prior: Prior,
+    *,
+    small_sample: bool,
+    shift: float = 0.0,
+) -> ValueFit:
+    """One candidate's value, by the steps of `bayesdice_ppl.inference.run_pilot`.
+
+    Parameters
+    ----------
+    cells, candidate
+        The log, and one of `Candidates`; its fields lack the first axis. NumPy's arrays.
+    settings, prior
+        How the log is read, and the widths of the priors.
+    small_sample
+        Whether rarely logged pairs widen the belief.
+    shift
+        What is added to the value's row.
+    """
+    n, n_pairs, gamma = float(cells.n_transitions), len(cells.pair_state), settings.gamma
+    moments = sparse_moments(cells, candidate, settings)
+    n_own = len(moments.pairs)
+    visits = np.bincount(cells.pair, cells.count, n_pairs)
+    widths = weight_prior(moments, visits, n, prior)
+
+    def everywhere(own: Float[np.ndarray, " A"]) -> Float[np.ndarray, " P"]:
+        found = np.zeros(n_pairs)
+        found[moments.pairs] = own
+        return found
+
+    at_one = sparse_covariance(cells, moments, everywhere(np.ones(n_own)), settings)
+    first = eliminate(moments, at_one, n, widths, gamma=gamma, shift=shift)
+    by_pair = everywhere(first.weights)
+    frozen = sparse_covariance(cells, moments, by_pair, settings)
+    found = eliminate(moments, frozen, n, widths, gamma=gamma, shift=shift)
+    # A row of the design times the slope is a temporal-difference error.
+    slope = -first.tests
+    error = moments.rows @ slope + moments.fresh * (moments.start @ slope) + moments.value
+    along = frozen.variance(slope)
+    more, df = 0.0, np.inf
+    if small_sample:
+        more, df = small_sample_rule(cells, by_pair, error, moments.unit)
+    rank, free, pulled = _of_loss(frozen, found, n, moments)
+    return ValueFit(
+        pilot=Pilot(
+            by_pair=by_pair,
+            value=np.float64(first.value),
+            covariance=np.array([[along + n * more]]),
+            ratio=by_pair[cells.pair],
+            error=error,
+            start_value=moments.initial @ slope,
+            start_weight=np.float64(frozen.entering),
+            slope=np.r_[everywhere(slope[:n_own]), slope[n_own:], 1.0],
+            degrees_of_freedom=np.float64(df),
+            latent=np.zeros(0),
+            unit=moments.unit,
+        ),
+        ratio=ValueAlone(
+            estimate=np.float64(found.estimate),
+            variance=np.float64(found.variance),
+            base=np.float64(along),
+            prior_mean=np.float64(widths.mean),
+            prior_sd=np.float64(widths.sd),
+            rank=np.float64(rank),
+            free=np.float64(free),
+            pulled=np.float64(pulled),
+        ),
+    )
+
+
+def _of_loss(
+    covariance: SparseCovariance, found: Eliminated, n: float, moments: SparseMoments
+) -> tuple[float, float, float]:
+    """Rank of Sigma, degrees of freedom of the loss, and squared length of its mean residual.
+
+    With A = G P0 G' + V and V = Sigma / n, the residual under the posterior has the mean V A^-1 r
+    and the covariance V - V A^-1 V. In the metric of V its squared length is a chi-square but for
+    the directions in which A is not much larger than V: tr(A^-1 V) of them.
+    """
+    varies = covariance.diagonal > 0.0
+    rank = int(varies.sum()) - moments.conserved
+    if moments.by_state:
+        rank = min(rank, len(np.unique(moments.state)))
+    rank += covariance.value > 0.0
+    rows, pull = found.pull[:-1], float(found.pull[-1])
+    pulled = float(rows @ covariance.times(rows)) + 2.0 * pull * float(rows @ covariance.cross)
+    pulled = (pulled + pull**2 * covariance.value) / n
+    # The same directions for every log and candidate: no choice of them is better than another.
+    signs = np.random.default_rng(0).choice((-1.0, 1.0), (len(varies), _PROBES))
+    signs[~varies] = 0.0
+    prior = (signs * found.solve(covariance.times(signs))).sum() / _PROBES / n
+    return float(rank), float(np.clip(rank - prior, 1.0, rank)), max(pulled, 0.0)
+
+
+def fit_values(
+    cells: Cells,
+    candidates: Candidates,
+    settings: MomentSettings,
+    prior: Prior,
+    small_sample: bool,
+    shift: Float[np.ndarray, " N"] | None = None,
+) -> ValueFit:
+    """`fit_value` of every candidate, stacked along a leading axis."""
+
+    def one(candidate: Candidates, moved: Any) -> ValueFit:
+        own = 0.0 if moved is None else float(moved)
+        return fit_value(
+            cells, candidate, settings, prior, small_sample=small_sample, shift=own
+        )
+
+    return each(one, candidates, shift)
