@@ -5,6 +5,9 @@
 BIN := .venv/bin
 # Small matrices: a second thread in OpenBLAS costs more than it gives.
 export OPENBLAS_NUM_THREADS ?= 1
+# A process that keeps no bytecode compiles everything that it imports: seven seconds for each.
+unexport PYTHONDONTWRITEBYTECODE
+export PYTHONPYCACHEPREFIX := $(CURDIR)/.venv/bytecode
 
 venv:
 	@sh .ci/venv.sh

@@ -9,31 +9,39 @@ are solved by conjugate gradients, with the flow of the policy itself as the pre
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
-from typing import NamedTuple, final
+from typing import NamedTuple, Protocol, final
 
 import numpy as np
 import numpyro.distributions as dist
 from jaxtyping import Float
-from scipy.sparse import csc_array, csr_array, diags_array, eye_array
-from scipy.sparse.linalg import splu
 
-from bayesdice_ppl.arrays import cholesky, library_of, solve_lower
+from bayesdice_ppl.arrays import library_of
 from bayesdice_ppl.constraint import QuadraticLoss, SparseCovariance
-from bayesdice_ppl.models.gaussian import JITTER, GaussianPosterior
+from bayesdice_ppl.errors import SettingsError
+from bayesdice_ppl.models.flow import PolicyFlow
+from bayesdice_ppl.models.gaussian import GaussianPosterior, unit_solve
 from bayesdice_ppl.moments import VALUE_ROW, Prior, SparseMoments
 
-LARGE = 100
-"""Test rows from which a system is solved by conjugate gradients, and not factored."""
-_RETURN = 0.999
-"""Discount of the flow in the preconditioner, at most: at 1 its inverse does not exist."""
-_DENSE_STATES = 3000
-"""States up to which the preconditioner is factored as a dense matrix."""
-_TOLERANCE = 1e-13
+TOLERANCE = 1e-12
 """Size of the residual, over that of the right-hand side, at which conjugate gradients stop."""
-_MOST_STEPS = 1000
+_ENOUGH = 1e-7
+"""Size that is small enough where rounding lets it get no smaller."""
+_PATIENCE = 50
+"""Steps without a smaller residual after which a column is as good as it gets."""
+MOST_STEPS = 5000
+"""Steps after which they have failed."""
 
-Solve = Callable[[Float[np.ndarray, "B k"]], Float[np.ndarray, "B k"]]
+_Operator = Callable[[Float[np.ndarray, "B k"]], Float[np.ndarray, "B k"]]
+
+
+class Solve(Protocol):
+    """Solves the system in the test rows, to a tolerance if it has to search."""
+
+    def __call__(
+        self, right: Float[np.ndarray, "B k"], tolerance: float = TOLERANCE
+    ) -> Float[np.ndarray, "B k"]:
+        """The solution for each column."""
+        ...
 
 
 class Eliminated(NamedTuple):
@@ -90,26 +98,25 @@ def weight_prior(
 
 
 def eliminate(
-    moments: SparseMoments,
+    flow: PolicyFlow,
     covariance: SparseCovariance,
     n: float,
     prior: WeightPrior,
     *,
-    gamma: float,
     shift: float = 0.0,
 ) -> Eliminated:
     """Condition on the test rows, with noise Sigma / n.
 
     Parameters
     ----------
-    moments, covariance
-        One policy's moments, and Sigma at a ratio.
+    flow
+        The test rows of one policy's moments.
+    covariance
+        Sigma at a ratio.
     n
         Price of the constraint: the number of transitions, for a calibrated belief.
     prior
         Priors of the weights and the value.
-    gamma
-        Discount.
     shift
         What is added to the value's row.
 
@@ -124,156 +131,87 @@ def eliminate(
 
     The variance is least at this y, so that an error in y counts squared.
     """
-    variance, flow, fresh = prior.variance, moments.flow, moments.fresh_mass
-    start, b = moments.start, moments.value_mass
-
-    def forward(x: Float[np.ndarray, "A *k"]) -> Float[np.ndarray, "B *k"]:
-        found: np.ndarray = flow.T @ x
-        return found + _outer(start, fresh @ x)
-
-    def backward(y: Float[np.ndarray, "B *k"]) -> Float[np.ndarray, "A *k"]:
-        found: np.ndarray = flow @ y
-        return found + _outer(fresh, start @ y)
-
+    moments, variance = flow.moments, prior.variance
+    b = moments.value_mass
     tests, own = moments.residual(np.ones(len(b)))
-    own += shift
-    right = np.stack([forward(variance * b) + covariance.cross / n, tests], axis=1)
-    solve: Solve
-    if len(b) > LARGE:
-        inverse = _flow_inverse(moments, gamma)
-        precision = (1.0 / variance)[:, None]
-        # The normalization, where it has a row of its own, is the last.
-        last = moments.flow[:, [len(b)]].toarray()[:, 0] if len(start) > len(b) else None
-
-        def times(x: Float[np.ndarray, "B k"]) -> Float[np.ndarray, "B k"]:
-            return forward(variance[:, None] * backward(x)) + covariance.times(x) / n
-
-        def precondition(x: Float[np.ndarray, "B k"]) -> Float[np.ndarray, "B k"]:
-            found = inverse(precision * inverse(x[: len(b)], False), True)
-            if last is None:
-                return found
-            own = float(last @ (variance * last)) + covariance.diagonal[-1] / n
-            return np.concatenate([found, x[len(b) :] / own])
-
-        solve = partial(conjugate_gradients, times, precondition)
-    else:
-        solve = _factored(moments, covariance, n, variance)
-    solved = solve(right)
-    y, x = solved[:, 0], solved[:, 1]
-    if moments.conserved:
-        # Action values are known up to a constant, and those with a mean of zero are taken.
-        y[: len(b)] -= y[: len(b)].mean()
-    left = b - backward(y)
+    right = np.stack([flow.times(variance * b) + covariance.cross / n, tests], axis=1)
+    searched = len(tests) == len(b) or flow.redundant
+    solve = (_searched if searched else _factored)(flow, covariance, n, variance)
+    y, x = solve(right).T
+    left = b - flow.transposed(y)
     noise = float(left @ (variance * left)) + covariance.variance(-y) / n
-    estimate = own - float(y @ tests)
+    estimate = own + shift - float(y @ tests)
     pull = (estimate - prior.mean) / (noise + prior.sd**2)
     rows = x - y * pull
-    weights = 1.0 - variance * (backward(rows) + b * pull)
+    weights = 1.0 - variance * (flow.transposed(rows) + b * pull)
     value = prior.mean + prior.sd**2 * pull
     return Eliminated(estimate, noise, y, weights, value, solve, np.append(rows, pull))
 
 
-def _outer(x: Float[np.ndarray, " B"], y: Float[np.ndarray, "*k"]) -> Float[np.ndarray, "B *k"]:
-    found: np.ndarray = np.multiply.outer(x, y)
-    return found
-
-
 def _factored(
-    moments: SparseMoments,
+    flow: PolicyFlow,
     covariance: SparseCovariance,
     n: float,
     variance: Float[np.ndarray, " A"],
 ) -> Solve:
-    """Solve by a Cholesky factor of the system on a unit diagonal."""
-    flow, fresh, start = moments.flow, moments.fresh_mass, moments.start
-    if flow.nnz > 0.1 * flow.shape[0] * flow.shape[1]:
-        matrix = flow.toarray() + np.multiply.outer(fresh, start)
-        spread = matrix.T @ (variance[:, None] * matrix)
-    else:
-        spread = (flow.T @ (diags_array(variance) @ flow)).toarray()
-        side = np.asarray(flow.T @ (variance * fresh))
-        spread += np.multiply.outer(side, start) + np.multiply.outer(start, side)
-        spread += float(fresh @ (variance * fresh)) * np.multiply.outer(start, start)
-    system = spread + covariance.dense() / n
+    """Solve by factors of the system on a unit diagonal, where the flow loses mass at gamma = 1."""
+    matrix = flow.dense()
+    system = matrix @ (variance[:, None] * matrix.T) + covariance.dense() / n
     diagonal = np.diagonal(system)
     scale = np.where(diagonal > 0.0, 1.0 / np.sqrt(np.where(diagonal > 0.0, diagonal, 1.0)), 0.0)
-    system = system * scale[:, None] * scale
-    system[np.diag_indices(len(scale))] = np.where(scale > 0.0, 1.0 + JITTER, 1.0)
-    factor = cholesky(system)
+    unit = system * scale[:, None] * scale
 
-    def solve(right: Float[np.ndarray, "B k"]) -> Float[np.ndarray, "B k"]:
-        half = solve_lower(factor, right * scale[:, None])
-        found: np.ndarray = solve_lower(factor, half, transposed=True) * scale[:, None]
+    def solve(
+        right: Float[np.ndarray, "B k"], tolerance: float = TOLERANCE
+    ) -> Float[np.ndarray, "B k"]:
+        found: np.ndarray = unit_solve(unit, right * scale[:, None]) * scale[:, None]
         return found
 
     return solve
 
 
-def _flow_inverse(moments: SparseMoments, gamma: float) -> Callable[..., Float[np.ndarray, "B k"]]:
-    """A function that solves G x = b, or G'x = b, for the test rows G of the matrix.
+def _searched(
+    flow: PolicyFlow,
+    covariance: SparseCovariance,
+    n: float,
+    variance: Float[np.ndarray, " A"],
+) -> Solve:
+    """Solve by conjugate gradients; with G^-1' P0^-1 G^-1 for A^-1, a few steps are enough.
 
-    Notes
-    -----
-    G = Phi'H - N. N has the share of each pair in the log, H the flow from each pair into each
-    state, and Phi the policy's probability of each pair in its state. With T = H N^-1 Phi' the
-    solution takes one system in the states, I - T.
+    A is G P0 G' but for the noise, which is much smaller where the log says more than the prior.
     """
-    n_pairs, n_states = len(moments.pairs), int(moments.state.max()) + 1
-    mass, place = moments.mass[:, None], np.arange(len(moments.pairs))
-    phi = csr_array((moments.target, (moments.state, place)), shape=(n_states, n_pairs))
-    if gamma == 0.0:
-        return lambda right, transposed: -right / mass
-    # The flow of a pair, less its own entry, is spread over the actions of each state; its sum over
-    # them is the flow into the state.
-    damp = min(1.0, _RETURN / gamma)
-    out = moments.flow[:, :n_pairs] + diags_array(mass[:, 0])
-    member = csr_array((np.ones(n_pairs), (place, moments.state)), shape=(n_pairs, n_states))
-    into = csr_array((out @ member).T) * damp
-    states = moments.start[:n_pairs] @ member
-    step = csc_array(into @ diags_array(1.0 / mass[:, 0]) @ phi.T)
-    fresh = moments.fresh_mass * damp
-    again = np.asarray(phi @ (fresh / mass[:, 0]))
-    if n_states <= _DENSE_STATES:
-        from scipy.linalg import lu_factor, lu_solve
+    precision, size = (1.0 / variance)[:, None], len(variance)
+    # The normalization, where it has a row of its own, is the last.
+    others = flow.dense(slice(size, None))
+    own = (others**2 @ variance + covariance.diagonal[size:] / n)[:, None]
 
-        whole = np.eye(n_states) - step.toarray() - np.multiply.outer(states, again)
-        parts = lu_factor(whole, check_finite=False)
+    def told_apart(x: Float[np.ndarray, "B k"]) -> Float[np.ndarray, "B k"]:
+        """Leave out the sum of the rows of the pairs, where the normalization says it again."""
+        if not flow.redundant:
+            return x
+        return np.concatenate([x[:size] - x[:size].mean(axis=0), x[size:]])
 
-        def inner(right: np.ndarray, transposed: bool) -> np.ndarray:
-            return np.asarray(lu_solve(parts, right, trans=int(transposed), check_finite=False))
+    def times(x: Float[np.ndarray, "B k"]) -> Float[np.ndarray, "B k"]:
+        found: np.ndarray = flow.times(variance[:, None] * flow.transposed(x))
+        return told_apart(found + covariance.times(x) / n)
 
-    else:
-        sparse = splu(csc_array(eye_array(n_states) - step))
-        side = {False: sparse.solve(states), True: sparse.solve(again, trans="T")}
-        gain = 1.0 - float(again @ side[False])
+    def precondition(x: Float[np.ndarray, "B k"]) -> Float[np.ndarray, "B k"]:
+        inside = flow.solve(precision * flow.solve(x[:size]), transposed=True)
+        return told_apart(np.concatenate([inside, x[size:] / own]))
 
-        def inner(right: np.ndarray, transposed: bool) -> np.ndarray:
-            found = sparse.solve(right, trans="T" if transposed else "N")
-            row = states if transposed else again
-            return found + np.multiply.outer(side[transposed], (row @ found) / gain)
-
-    def flows(x: np.ndarray) -> np.ndarray:
-        return into @ x + np.multiply.outer(states, fresh @ x)
-
-    def back(x: np.ndarray) -> np.ndarray:
-        return into.T @ x + np.multiply.outer(fresh, states @ x)
-
-    def solve(right: Float[np.ndarray, "B k"], transposed: bool) -> Float[np.ndarray, "B k"]:
-        if not transposed:
-            # x = N^-1 (Phi'h - b) with (I - T) h = -H N^-1 b.
-            h = inner(-flows(right / mass), False)
-            found: np.ndarray = (phi.T @ h - right) / mass
-            return found
-        # G'x = H'Phi x - N x = b: x = N^-1 (H'g - b) with (I - T') g = -Phi N^-1 b.
-        g = inner(-(phi @ (right / mass)), True)
-        found = (back(g) - right) / mass
-        return found
+    def solve(
+        right: Float[np.ndarray, "B k"], tolerance: float = TOLERANCE
+    ) -> Float[np.ndarray, "B k"]:
+        return conjugate_gradients(times, precondition, told_apart(right), tolerance)
 
     return solve
 
 
 def conjugate_gradients(
-    times: Solve, precondition: Solve, right: Float[np.ndarray, "B k"]
+    times: _Operator,
+    precondition: _Operator,
+    right: Float[np.ndarray, "B k"],
+    tolerance: float = TOLERANCE,
 ) -> Float[np.ndarray, "B k"]:
     """Solve A x = right for each column, A symmetric and positive semidefinite.
 
@@ -283,15 +221,23 @@ def conjugate_gradients(
         A, and an approximation of its inverse that is symmetric and positive definite.
     right
         The right-hand sides, in the range of A.
+    tolerance
+        Size of the residual, over that of the right-hand side, at which a column is done.
+
+    Raises
+    ------
+    SettingsError
+        A column is not done after `MOST_STEPS` steps.
     """
     x = np.zeros_like(right)
     left = right.copy()
     moved = precondition(left)
     direction = moved.copy()
     energy = (left * moved).sum(axis=0)
-    least = _TOLERANCE**2 * energy
-    for _ in range(_MOST_STEPS):
-        going = energy > least
+    first, best, since = energy, energy, np.zeros(len(energy))
+    for _ in range(MOST_STEPS):
+        # Rounding may hold a column just above the tolerance.
+        going = (energy > tolerance**2 * first) & (since < _PATIENCE)
         if not going.any():
             break
         image = times(direction)
@@ -303,6 +249,14 @@ def conjugate_gradients(
         again = (left * moved).sum(axis=0)
         direction = moved + direction * np.where(going, again / np.where(going, energy, 1.0), 0.0)
         energy = np.where(going, again, energy)
+        since = np.where(energy < best, 0.0, since + 1.0)
+        best = np.minimum(energy, best)
+    if not np.all(best <= max(_ENOUGH, tolerance) ** 2 * first):
+        raise SettingsError(
+            f"gamma, prior: expected values that {MOST_STEPS:,} steps of conjugate gradients find, "
+            "found values that they do not. Use numerics=bd.Numerics(weights=True), which factors "
+            "the whole system, or a smaller gamma."
+        )
     return x
 
 

@@ -106,7 +106,7 @@ def condition(
     variance = prior_scale**2
     spread = matrix * variance
     unit, scale = _innovation(matrix, spread, noise)
-    gain = _unit_solve(unit, spread * scale[:, None]).T * scale
+    gain = unit_solve(unit, spread * scale[:, None]).T * scale
     mean = prior_mean - gain @ (matrix @ prior_mean + offset)
     identity = library_of(matrix).eye(prior_mean.shape[0], dtype=matrix.dtype)
     left = identity - gain @ matrix
@@ -147,7 +147,7 @@ def condition_value(
     unit, scale = _innovation(matrix, spread, noise)
     xp = library_of(matrix)
     right = xp.stack([spread[:, -1], matrix @ prior_mean + offset], axis=1)
-    solved = _unit_solve(unit, right * scale[:, None], wide) * scale[:, None]
+    solved = unit_solve(unit, right * scale[:, None], wide) * scale[:, None]
     gain, pull = solved[:, 0], solved[:, 1]
     left = added(-gain @ matrix, -1, 1.0)
     return ConditionedValue(
@@ -169,10 +169,20 @@ def _innovation(
     return innovation * scale[:, None] * scale, scale
 
 
-def _unit_solve(
+def unit_solve(
     unit: Float[Any, "R R"], right: Float[Any, "R L"], wide: int | None = None
 ) -> Float[Any, "R L"]:
-    """unit^+ right for a positive semidefinite matrix with a diagonal of ones, or zeros."""
+    """unit^+ right for a positive semidefinite matrix with a diagonal of ones, or zeros.
+
+    Parameters
+    ----------
+    unit
+        The matrix, shape (R, R).
+    right
+        Right-hand sides, shape (R, L).
+    wide
+        Rows from which it is factored by Cholesky, and not by eigenvectors; `WIDE` by default.
+    """
     xp = library_of(unit)
     if unit.shape[0] > (WIDE if wide is None else wide):
         jitter = xp.where(xp.diagonal(unit) > 0.0, JITTER, 1.0)

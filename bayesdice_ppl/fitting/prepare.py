@@ -20,9 +20,8 @@ from bayesdice_ppl.fitting.featured import featured_inputs
 from bayesdice_ppl.fitting.grouping import dependence_of, rows_behind
 from bayesdice_ppl.fitting.inputs import Inputs, Prepared
 from bayesdice_ppl.fitting.settings import FitSettings, is_setting, refuse_moved, with_preset
-from bayesdice_ppl.inference import Dependence, UnseenPairs
+from bayesdice_ppl.inference import Dependence, UnseenPairs, prepare_values
 from bayesdice_ppl.inference import prepare as prepare_problem
-from bayesdice_ppl.inference import prepare_values
 from bayesdice_ppl.logs import Logs, UsableRows, usable_rows
 from bayesdice_ppl.models import TrainedModel
 from bayesdice_ppl.moments import (

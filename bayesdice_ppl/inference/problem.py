@@ -166,7 +166,7 @@ class Problem(NamedTuple):
 
     @property
     def alone(self) -> bool:
-        """Whether the weights were eliminated, so that there are no draws of them and of the loss."""
+        """Whether the weights were eliminated: neither they nor the loss can be drawn."""
         return isinstance(self.ratio, ValueAlone)
 
     @property

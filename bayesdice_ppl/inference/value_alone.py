@@ -27,18 +27,20 @@ from bayesdice_ppl.inference.shapes import known_covariance, known_shift
 from bayesdice_ppl.inference.skewness import Rows
 from bayesdice_ppl.models import Coordinates, ValueAlone, eliminate, weight_prior
 from bayesdice_ppl.models.elimination import Eliminated
+from bayesdice_ppl.models.flow import PolicyFlow
 from bayesdice_ppl.moments import (
     Candidates,
     Cells,
     KnownMeans,
     MomentSettings,
     Prior,
-    SparseMoments,
     sparse_moments,
 )
 
 _PROBES = 8
 """Random directions from which the trace of a large matrix is estimated."""
+_ROUGH = 1e-3
+"""Tolerance of the systems behind that estimate."""
 
 
 def prepare_values(
@@ -127,7 +129,7 @@ def fit_value(
     shift
         What is added to the value's row.
     """
-    n, n_pairs, gamma = float(cells.n_transitions), len(cells.pair_state), settings.gamma
+    n, n_pairs = float(cells.n_transitions), len(cells.pair_state)
     moments = sparse_moments(cells, candidate, settings)
     n_own = len(moments.pairs)
     visits = np.bincount(cells.pair, cells.count, n_pairs)
@@ -139,10 +141,11 @@ def fit_value(
         return found
 
     at_one = sparse_covariance(cells, moments, everywhere(np.ones(n_own)), settings)
-    first = eliminate(moments, at_one, n, widths, gamma=gamma, shift=shift)
+    flow = PolicyFlow(moments, settings.gamma)
+    first = eliminate(flow, at_one, n, widths, shift=shift)
     by_pair = everywhere(first.weights)
     frozen = sparse_covariance(cells, moments, by_pair, settings)
-    found = eliminate(moments, frozen, n, widths, gamma=gamma, shift=shift)
+    found = eliminate(flow, frozen, n, widths, shift=shift)
     # A row of the design times the slope is a temporal-difference error.
     slope = -first.tests
     error = moments.rows @ slope + moments.fresh * (moments.start @ slope) + moments.value
@@ -150,7 +153,7 @@ def fit_value(
     more, df = 0.0, np.inf
     if small_sample:
         more, df = small_sample_rule(cells, by_pair, error, moments.unit)
-    rank, free, pulled = _of_loss(frozen, found, n, moments)
+    rank, free, pulled = _of_loss(frozen, found, n, flow)
     return ValueFit(
         pilot=Pilot(
             by_pair=by_pair,
@@ -179,7 +182,7 @@ def fit_value(
 
 
 def _of_loss(
-    covariance: SparseCovariance, found: Eliminated, n: float, moments: SparseMoments
+    covariance: SparseCovariance, found: Eliminated, n: float, flow: PolicyFlow
 ) -> tuple[float, float, float]:
     """Rank of Sigma, degrees of freedom of the loss, and squared length of its mean residual.
 
@@ -188,9 +191,9 @@ def _of_loss(
     the directions in which A is not much larger than V: tr(A^-1 V) of them.
     """
     varies = covariance.diagonal > 0.0
-    rank = int(varies.sum()) - moments.conserved
-    if moments.by_state:
-        rank = min(rank, len(np.unique(moments.state)))
+    rank = int(varies.sum()) - flow.redundant
+    if flow.moments.by_state:
+        rank = min(rank, len(np.unique(flow.moments.state)))
     rank += covariance.value > 0.0
     rows, pull = found.pull[:-1], float(found.pull[-1])
     pulled = float(rows @ covariance.times(rows)) + 2.0 * pull * float(rows @ covariance.cross)
@@ -198,7 +201,7 @@ def _of_loss(
     # The same directions for every log and candidate: no choice of them is better than another.
     signs = np.random.default_rng(0).choice((-1.0, 1.0), (len(varies), _PROBES))
     signs[~varies] = 0.0
-    prior = (signs * found.solve(covariance.times(signs))).sum() / _PROBES / n
+    prior = (signs * found.solve(covariance.times(signs), _ROUGH)).sum() / _PROBES / n
     return float(rank), float(np.clip(rank - prior, 1.0, rank)), max(pulled, 0.0)
 
 
@@ -214,8 +217,6 @@ def fit_values(
 
     def one(candidate: Candidates, moved: Any) -> ValueFit:
         own = 0.0 if moved is None else float(moved)
-        return fit_value(
-            cells, candidate, settings, prior, small_sample=small_sample, shift=own
-        )
+        return fit_value(cells, candidate, settings, prior, small_sample=small_sample, shift=own)
 
     return each(one, candidates, shift)

@@ -19,7 +19,7 @@ VALUE_ROW = -1
 """Row of the value constraint in the residual."""
 NORMALIZATION_ROW = -2
 """Row of the normalization, if it has one of its own."""
-NEARLY_ONE = 0.9999
+NEARLY_ONE = 0.999
 """Discount past which the normalization gets a row of its own."""
 ROUNDING = 1e-12
 """Share of a feature's size below which its residual is only rounding."""
@@ -30,7 +30,7 @@ class Moments(NamedTuple):
 
     The residual is by_ratio @ ratio + offset, less the value in the last row. Its R rows are the
     stationarity constraint (one per test feature), the normalization, and the value constraint.
-    With one-hot features the normalization has a row only past gamma = 0.9999; below it is a sum of
+    With one-hot features the normalization has a row only past gamma = 0.999; below it is a sum of
     the other rows. Every field may have a leading axis over policies or trials.
 
     Attributes

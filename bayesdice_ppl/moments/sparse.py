@@ -80,12 +80,18 @@ class SparseMoments(NamedTuple):
     unit: Int[np.ndarray, " P"] | None
     by_state: bool = False
 
-    @property
-    def conserved(self) -> bool:
-        """Whether no transition gains or loses mass: the stationarity rows then add up to zero."""
+    def redundant(self, gamma: float) -> bool:
+        """Whether the stationarity rows add up to 1 - gamma times the normalization's own row.
+
+        They do where the normalization has a row, and no transition leads to where the policy takes
+        no logged action.
+        """
         n_pairs = len(self.pairs)
-        left = self.flow[:, :n_pairs].sum(axis=1) + self.fresh_mass * self.start[:n_pairs].sum()
-        return bool(np.all(np.abs(left) <= ROUNDING * self.mass))
+        if len(self.start) == n_pairs:
+            return False
+        added_up = self.flow[:, :n_pairs].sum(axis=1) + self.fresh_mass * self.start[:n_pairs].sum()
+        mass = self.flow[:, [n_pairs]].toarray()[:, 0]
+        return bool(np.all(np.abs(added_up + (1.0 - gamma) * mass) <= ROUNDING * mass))
 
     def residual(self, ratio: Float[np.ndarray, " A"]) -> tuple[Float[np.ndarray, " B"], float]:
         """The test rows and the value's row at a value of zero."""
