@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from bayesdice_ppl.codes import distinct
+from bayesdice_ppl.codes import combined, distinct
 from bayesdice_ppl.fitting.inputs import Inputs
 from bayesdice_ppl.inference import Problem
 
@@ -117,9 +117,10 @@ def lay_past(
     n_pasts = int(past.max(initial=0)) + 1
     size = np.bincount(past, minlength=n_pasts).astype(np.float64)
     visits = np.bincount(known, minlength=int(pair.max()) + 1).astype(np.float64)
-    key, both = np.unique(known * n_pasts + past, return_counts=True)
-    shared = both * (both - 1.0) / (visits[key // n_pasts] * size[key % n_pasts])
-    meeting = np.bincount(key // n_pasts, shared, len(visits))
+    (of_pair, of_past), place = combined(known, past)
+    both = np.bincount(place)
+    shared = both * (both - 1.0) / (visits[of_pair] * size[of_past])
+    meeting = np.bincount(of_pair, shared, len(visits))
     return Past(name, code, rows, known, unit[rows] % UNITS * n_pasts + past, size, visits, meeting)
 
 

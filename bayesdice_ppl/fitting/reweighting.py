@@ -332,15 +332,15 @@ def unlike_rows(
     for look in looks_of(inputs, problem, sound=sound):
         # At gamma = 0 errors are those of the rewards, whoever the candidate is.
         several = range(len(names) if settings.gamma > 0.0 else 1)
-        own = (inputs.reward + error[j][inputs.cell_of_row] for j in several)
-        rows = [centered_errors(each, pair) for each in own]
+        # One candidate's rows at a time: those of all would fill the memory.
+        chances = []
+        for j in several:
+            row = centered_errors(inputs.reward + error[j][inputs.cell_of_row], pair)
+            chances.append([predicted(row, kind).chance for kind in look.kinds])
         limit = BY_CHANCE / len(look.kinds)
         if look.gauge in (gauges.TOGETHER, gauges.CHANGED):
             limit /= len(PERIODS)
-        if all(
-            combine_chances(np.array([predicted(row, kind).chance for row in rows])) > limit
-            for kind in look.kinds
-        ):
+        if all(combine_chances(column) > limit for column in np.array(chances).T):
             continue
         groups = look.groups
         for j, name in enumerate(names):

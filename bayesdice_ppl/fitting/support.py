@@ -107,27 +107,26 @@ def arrivals(
 
 
 def episode_share(
-    influence: Float[np.ndarray, "N n"],
-    starts: Float[np.ndarray, "N m"],
+    influence: Float[np.ndarray, " n"],
+    starts: Float[np.ndarray, " m"],
     episode: Int[np.ndarray, " n"],
-) -> Float[np.ndarray, " N"]:
-    """Share of the most influential episode in the squared influence.
+) -> float:
+    """Share of the most influential episode in the squared influence on one value.
 
     Parameters
     ----------
     influence
-        Influence of each transition on each value, shape (N, n).
+        Influence of each transition on the value, shape (n,).
     starts
-        Influence of each episode's initial state, shape (N, m), in the same units.
+        Influence of each episode's initial state, shape (m,), in the same units.
     episode
         Episode of each transition, shape (n,).
     """
-    centered = influence - influence.mean(axis=1, keepdims=True)
-    n_episodes = starts.shape[1]
-    by_episode = np.stack([np.bincount(episode, row, minlength=n_episodes) for row in centered])
-    squares = (by_episode + starts) ** 2
-    total = squares.sum(axis=1)
-    return np.where(total > 0.0, squares.max(axis=1) / np.where(total > 0.0, total, 1.0), 0.0)
+    lengths = np.bincount(episode, minlength=len(starts))
+    by_episode = np.bincount(episode, influence, minlength=len(starts))
+    squares = (by_episode - influence.mean() * lengths + starts) ** 2
+    total = float(squares.sum())
+    return float(squares.max()) / total if total > 0.0 else 0.0
 
 
 def support_warnings(
@@ -218,19 +217,21 @@ def measure_support(prepared: Prepared) -> Support:
         entering,
         inputs.settings.gamma,
     )
-    rows = inputs.cell_of_row
-    influence = ratio[:, rows] * (error[:, rows] + logs.reward[mask])
-    initial = np.zeros((len(ratio), len(logs.state_labels)))
-    initial[:, cells.initial_state] = np.asarray(pilots.start_value)
-    starts = initial[:, logs.initial_state]
-    starts = starts - starts.mean(axis=1, keepdims=True)
-    entry = (n / m) * entering[:, None] * starts
+    rows, reward, kept = inputs.cell_of_row, inputs.reward, logs.episode[mask]
+    episode = np.zeros(len(ratio))
+    for j, value in enumerate(np.asarray(pilots.start_value)):
+        # One candidate's rows at a time: those of all would fill the memory.
+        initial = np.zeros(len(logs.state_labels))
+        initial[cells.initial_state] = value
+        starts = initial[logs.initial_state]
+        entry = (n / m) * entering[j] * (starts - starts.mean())
+        influence = ratio[j][rows] * (error[j][rows] + reward)
+        episode[j] = episode_share(influence, entry, kept)
     total, square = ratio @ cells.count, ratio**2 @ cells.count
     ess = np.where(square > 0.0, total**2 / np.where(square > 0.0, square, 1.0), 0.0)
     size = np.abs(ratio) @ cells.count
     below = np.maximum(-ratio, 0.0) @ cells.count
     negative = np.where(size > 0.0, below / np.where(size > 0.0, size, 1.0), 0.0)
-    episode = episode_share(influence, entry, logs.episode[mask])
     return Support(moved, lost, ess, episode, negative)
 
 

@@ -1,4 +1,4 @@
-"""Discounts of nearly one: the normalization must not be lost to rounding in a sum of other rows."""
+"""Discounts of nearly one: rounding must not lose the normalization in a sum of other rows."""
 
 import jax
 import numpy as np
