@@ -27,7 +27,7 @@ TABLES = (
     "garnet",
     "taxi",
     "statistics",
-    "wide",
+    "size",
     "selection",
     "networks",
     "alignment",
@@ -49,7 +49,7 @@ UNCOUNTED = (
     "simulation",
     "worlds",
     "price",
-    "wide",
+    "size",
     "selection",
     "networks",
 )

@@ -1,8 +1,9 @@
 """Taxi: are beliefs calibrated with thousands of pairs, many of them never logged.
 
 A hundred logs of each size are simulated, and the five candidates' beliefs are held against their
-exact values. 2,400 pairs make a belief that costs seconds, of which the value alone needs little:
-it is worked out in sparse form (see `sparse`), all else as `bayesdice_ppl.fit` does it.
+exact values. As `fit` does for as many pairs, the value is found alone, without their weights.
+Probability of actions that were never logged is moved to logged ones (``unseen="moved"``), and
+values have Student's t without skewness.
 """
 
 import time
@@ -18,14 +19,14 @@ from jaxtyping import PRNGKeyArray
 from bayesdice_ppl.envs import Outcomes
 from bayesdice_ppl.fitting import FitSettings
 from bayesdice_ppl.fitting.support import state_flow
-from bayesdice_ppl.moments import Cells, reach, renormalize
+from bayesdice_ppl.inference import fit_value
+from bayesdice_ppl.moments import Candidates, Cells, reach, renormalize
 from bayesdice_ppl.policies import Policies
 from bayesdice_ppl.simulation import World, make_world, sample_transitions, true_value
 from benchmarks.calibration import BAR
 from benchmarks.calibration import summarize as hold_against_truth
 from benchmarks.coverage import central_mass, measure_coverage
 from benchmarks.layout import Setting, count, lay_out
-from benchmarks.sparse import believe_sparse
 from benchmarks.tables import RESULTS, write_table
 from benchmarks.trials import Believed
 
@@ -145,10 +146,19 @@ def judge(cells: Cells, setting: Setting) -> Judged:
     edges = (cells.pair[seen], cells.successor[seen])
     reached = reach(target, cells.pair_state, edges, starts)
     active = reached.pair.astype(np.float64)
-    belief = believe_sparse(cells, target, active, n_states, settings.form)
+    form = settings.form
+    fitted = fit_value(
+        cells,
+        Candidates(target, active, kept),
+        form.moments,
+        form.prior,
+        small_sample=form.small_sample,
+    )
+    pilot, n = fitted.pilot, np.float64(cells.n_transitions)
+    posterior = fitted.ratio.posterior(pilot.covariance, n)
     moved, lost = state_flow(
         cells,
-        belief.pilot[None, cells.pair],
+        pilot.ratio[None],
         kept[None],
         reached.dead_state[None],
         np.array([1.0 - gamma]),
@@ -159,9 +169,9 @@ def judge(cells: Cells, setting: Setting) -> Judged:
     square = float(cells.reward_square_sum.sum())
     variance = square / cells.n_transitions - (cells.reward_sum.sum() / cells.n_transitions) ** 2
     return Judged(
-        mean=belief.mean,
-        sd=belief.sd,
-        df=belief.df,
+        mean=float(posterior.mean[0]),
+        sd=float(posterior.factor[0, 0]),
+        df=float(pilot.degrees_of_freedom),
         moved=float(moved[0]),
         lost=float(lost[0]),
         stranded=bool(reached.dead_state.any()),

@@ -121,7 +121,10 @@ def lay_past(
     both = np.bincount(place)
     shared = both * (both - 1.0) / (visits[of_pair] * size[of_past])
     meeting = np.bincount(of_pair, shared, len(visits))
-    return Past(name, code, rows, known, unit[rows] % UNITS * n_pasts + past, size, visits, meeting)
+    cell = unit[rows] % UNITS * n_pasts + past
+    # Several pasts are held at once, each as long as the log.
+    code, rows, known, cell = (each.astype(np.int32) for each in (code, rows, known, cell))
+    return Past(name, code, rows, known, cell, size, visits, meeting)
 
 
 def predicted(error: Float[np.ndarray, " n"], past: Past) -> Predicted:

@@ -24,7 +24,7 @@ from bayesdice_ppl.inference.search import search_price
 from bayesdice_ppl.inference.skewness import Rows, Tails
 from bayesdice_ppl.inference.svi import Svi, run_svi
 from bayesdice_ppl.inference.unseen import Unseen, UnseenPairs, add_unseen
-from bayesdice_ppl.inference.value_alone import prepare_values
+from bayesdice_ppl.inference.value_alone import fit_value, prepare_values
 from bayesdice_ppl.inference.weighting import WeightedValues, weighted_values
 
 __all__ = [
@@ -57,6 +57,7 @@ __all__ = [
     "add_unseen",
     "draw",
     "engine_choice",
+    "fit_value",
     "no_closed_form",
     "one_model_constraint",
     "one_model_posterior",

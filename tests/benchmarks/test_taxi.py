@@ -1,28 +1,23 @@
-"""The Taxi table: sparse beliefs are the library's own, and its rows are what `fit` gives."""
+"""The Taxi table: counts without a log give what the library gives from the log's rows."""
 
 import jax
 import numpy as np
+import polars as pl
 import pytest
 from scipy.stats import t as student_t
 
 import bayesdice_ppl as bd
-from bayesdice_ppl.fitting import flat_settings
-from bayesdice_ppl.inference import run_pilot
-from bayesdice_ppl.models import linear
-from bayesdice_ppl.moments import build_moments, one_hot_features
-from bayesdice_ppl.simulation import make_world
+from bayesdice_ppl.fitting import FitSettings
+from bayesdice_ppl.fitting.inputs import Prepared
+from bayesdice_ppl.fitting.prepare import read_inputs
+from bayesdice_ppl.fitting.support import measure_support
+from bayesdice_ppl.inference import prepare_values
+from bayesdice_ppl.models import ValueAlone
+from bayesdice_ppl.simulation import make_world, sample_transitions
 from benchmarks.layout import Setting
-from benchmarks.sparse import believe_sparse
 from benchmarks.taxi import SEED, Judged, judge, play_logs, run_size, summarize
-from tests.marks import slow
 
-FIELDS = {
-    "mean": "guide_mean",
-    "sd": "guide_sd",
-    "df": "degrees_of_freedom",
-    "moved": "moved_mass",
-    "lost": "lost_mass",
-}
+FIELDS = ("mean", "sd", "df", "moved", "lost")
 
 
 def setting_in(world, n_episodes, max_steps, candidate=3):
@@ -32,87 +27,51 @@ def setting_in(world, n_episodes, max_steps, candidate=3):
     )
 
 
+def logs_of(setting, keys):
+    """The logs that `play_logs` counts, row by row."""
+    found = []
+    for key in keys:
+        with jax.enable_x64(True):
+            played = sample_transitions(
+                setting.env.outcomes,
+                setting.env.initial_distribution,
+                setting.behavior.probabilities,
+                setting.n_episodes,
+                setting.max_steps,
+                key,
+            )
+        played = jax.tree.map(np.asarray, played)
+        episode, step = np.nonzero(played.logged)
+        names = ("state", "action", "reward", "next_state", "terminated")
+        rows = {name: getattr(played, name)[episode, step] for name in names}
+        frame = pl.DataFrame({"episode_id": episode, "step": step, **rows})
+        found.append(bd.Logs.from_dataframe(frame))
+    return found
+
+
 def log_and_cells(setting, seed):
-    """The same log twice: as `simulate` writes it, and counted."""
+    """The same log twice: row by row, and counted."""
     key = jax.random.key(seed)
     (cells,) = play_logs(setting, key, 1)
-    with jax.enable_x64(True):
-        logs = bd.simulate(
-            setting.env,
-            setting.behavior,
-            setting.n_episodes,
-            setting.max_steps,
-            rng_key=jax.random.split(key, 1)[0],
-        )
-    return logs, cells
+    return logs_of(setting, jax.random.split(key, 1))[0], cells
 
 
 def fitted(setting, logs):
-    return bd.fit(
-        logs,
-        {"target": setting.target},
-        gamma=setting.gamma,
-        rng_key=jax.random.key(1),
-        inference="exact",
-        draws=2,
-    )["constant_data"]
-
-
-def dense_belief(cells, target, active, n_states, form):
-    """The library's functions in their usual, dense form."""
-    features = one_hot_features(cells, target, active, n_states)
-    moments = build_moments(cells, features, form.moments)
-    ratio = linear().build(cells, moments, form.prior)
-    pilot = run_pilot(cells, ratio, form.moments)
-    value = ratio.value_posterior(pilot.covariance, cells.n_transitions)
-    return value.mean[-1], value.sd, pilot.degrees_of_freedom, pilot.by_pair
-
-
-def candidate_on(cells, probabilities, *, kept_out=0):
-    """Renormalized policy and active pairs, a few of which may be left out."""
-    visits = np.bincount(cells.pair, cells.count, minlength=len(cells.pair_state))
-    target = probabilities[cells.pair_state, cells.pair_action] * (visits > 0.0)
-    total = np.bincount(cells.pair_state, target, minlength=len(probabilities))[cells.pair_state]
-    target = np.divide(target, total, out=np.zeros_like(target), where=total > 0.0)
-    active = (target > 0.0).astype(float)
-    active[np.flatnonzero(active)[:kept_out]] = 0.0
-    return target, active
-
-
-@pytest.mark.parametrize(
-    ("name", "episodes", "kept_out", "heavy"),
-    [
-        ("frozenlake", 10, 0, 100),
-        slow("frozenlake", 50, 0, 3),
-        slow("garnet", 5, 0, 100),
-        ("garnet", 20, 3, 5),
-    ],
-)
-def test_sparse_beliefs_equal_dense_ones(name, episodes, kept_out, heavy, monkeypatch):
-    # Thousands of pairs are factored by Cholesky; here that is asked for.
-    monkeypatch.setattr("bayesdice_ppl.models.gaussian.WIDE", 0)
-    monkeypatch.setattr("benchmarks.sparse._HEAVY", heavy)
-    setting = setting_in(make_world(name), episodes, 50)
-    (cells,) = play_logs(setting, jax.random.key(2), 1)
-    probabilities = setting.target.probabilities
-    target, active = candidate_on(cells, probabilities, kept_out=kept_out)
-    form = flat_settings(gamma=setting.gamma, inference="exact").form
-    n_states = len(probabilities)
-    found = believe_sparse(cells, target, active, n_states, form)
-    mean, sd, df, ratio = dense_belief(cells, target, active, n_states, form)
-    np.testing.assert_allclose([found.mean, found.sd, found.df], [mean, sd, df], rtol=1e-8)
-    np.testing.assert_allclose(found.pilot, ratio, rtol=1e-8, atol=1e-8)
-
-
-def test_what_has_no_sparse_form_is_refused():
-    setting = setting_in(make_world("garnet"), 5, 50)
-    (cells,) = play_logs(setting, jax.random.key(2), 1)
-    target, active = candidate_on(cells, setting.target.probabilities)
-    ended = cells._replace(terminated=np.ones_like(cells.terminated))
-    for log, gamma in ((ended, 0.95), (cells, 1.0)):
-        form = flat_settings(gamma=gamma, inference="exact").form
-        with pytest.raises(ValueError, match="expected no termination"):
-            believe_sparse(log, target, active, 20, form)
+    """What the library says of the value from the log's rows, before their tails are looked at."""
+    settings = FitSettings(setting.gamma, inference="exact")
+    inputs = read_inputs(logs, {"target": setting.target}, settings)
+    problem = prepare_values(inputs.cells, inputs.candidates, settings.form)
+    support = measure_support(Prepared(inputs, problem))
+    (price,) = problem.constraint.price
+    ratio = ValueAlone(*(field[0] for field in problem.ratio))
+    posterior = ratio.posterior(problem.pilots.covariance[0], price)
+    return {
+        "mean": posterior.mean[0],
+        "sd": posterior.factor[0, 0],
+        "df": problem.pilots.degrees_of_freedom[0],
+        "moved": support.moved_mass[0],
+        "lost": support.lost_mass[0],
+    }
 
 
 @pytest.mark.slow
@@ -123,10 +82,9 @@ def test_a_judgment_is_what_fit_computes():
     found, constants = judge(cells, setting), fitted(setting, logs)
     assert found.n_transitions == logs.n_transitions
     assert found.stranded
-    assert constants["lost_mass"].item() > 0.0
-    for field, constant in FIELDS.items():
-        expected = constants[constant].item()
-        np.testing.assert_allclose(getattr(found, field), expected, rtol=1e-6, atol=1e-12)
+    assert constants["lost"] > 0.0
+    for field in FIELDS:
+        np.testing.assert_allclose(getattr(found, field), constants[field], rtol=1e-6, atol=1e-9)
 
 
 @pytest.mark.slow
@@ -163,13 +121,11 @@ def test_rows_are_made_of_fits():
     setting = setting_in(world, 20, 50)
     truth = bd.true_value(world.env, setting.target, setting.gamma)
     mean, sd, held = [], [], []
-    for key in jax.random.split(jax.random.key(SEED), 2):
-        with jax.enable_x64(True):
-            logs = bd.simulate(world.env, world.behavior, 20, 50, rng_key=key)
+    for logs in logs_of(setting, jax.random.split(jax.random.key(SEED), 2)):
         constants = fitted(setting, logs)
-        mean.append(constants["guide_mean"].item())
-        sd.append(constants["guide_sd"].item())
-        df = constants["degrees_of_freedom"].item()
+        mean.append(constants["mean"])
+        sd.append(constants["sd"])
+        df = constants["df"]
         low, high = student_t.interval([0.5, 0.7, 0.8, 0.9, 0.95], df, mean[-1], sd[-1])
         held.append((low <= truth) & (truth <= high))
     row = rows[3]
@@ -214,6 +170,5 @@ def test_a_judgment_of_taxi_is_what_fit_computes(candidate):
     setting = setting_in(make_world("taxi"), 200, 100, candidate)
     logs, cells = log_and_cells(setting, 11)
     found, constants = judge(cells, setting), fitted(setting, logs)
-    for field, constant in FIELDS.items():
-        expected = constants[constant].item()
-        np.testing.assert_allclose(getattr(found, field), expected, rtol=1e-6, atol=1e-12)
+    for field in FIELDS:
+        np.testing.assert_allclose(getattr(found, field), constants[field], rtol=1e-6, atol=1e-9)
