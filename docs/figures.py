@@ -189,6 +189,35 @@ def risk_coverage() -> Figure:
     return figure
 
 
+def size() -> Figure:
+    """Draw time and memory of a fit against rows, pairs and candidates."""
+    table = pl.read_csv(RESULTS / "size.csv", comment_prefix="#")
+    figure = Figure(figsize=(170 * MILLIMETER, 95 * MILLIMETER), layout="constrained")
+    panels = figure.subplots(2, 3, sharex="col", sharey="row")
+    columns = (("seconds", "with_weights"), ("peak_GiB", "with_weights_GiB"))
+    for column, case in enumerate(("rows", "pairs", "candidates")):
+        rows = table.filter(pl.col("case") == case)
+        for axes, (alone, whole) in zip(panels[:, column], columns, strict=True):
+            both = (
+                (alone, BLUE, "o-", "values alone (default)"),
+                (whole, ORANGE, "s--", "weights"),
+            )
+            for name, color, style, label in both:
+                shown = rows.filter(pl.col(name).is_not_nan() & pl.col(name).is_not_null())
+                axes.loglog(
+                    shown[case], shown[name], style, color=color, label=label, markersize=4, lw=1
+                )
+            axes.tick_params(labelsize=SMALL)
+            axes.grid(color=PALE, linewidth=0.5)
+            axes.spines[["top", "right"]].set_visible(False)
+        panels[1, column].set_xlabel(case, fontsize=FONT)
+    panels[0, 0].set_ylabel("seconds of a later fit", fontsize=FONT)
+    panels[1, 0].set_ylabel("peak memory (GiB)", fontsize=FONT)
+    lines, labels = panels[0, 0].get_legend_handles_labels()
+    figure.legend(lines, labels, fontsize=SMALL, loc="outside upper center", ncols=2, frameon=False)
+    return figure
+
+
 def write_png(figure: Figure, path: Path) -> None:
     """Write a figure with a palette of 128 colors, which makes a file a third as large."""
     drawn = io.BytesIO()
@@ -202,6 +231,7 @@ def main(folder: Path = IMAGES) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     write_png(two_arms(), folder / "two_arms.png")
     write_png(risk_coverage(), folder / "risk_coverage.png")
+    write_png(size(), folder / "size.png")
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ LIBRARY = "bayesdice_ppl"
 FOLDERS = {"bayesdice_ppl": LIBRARY, "models": f"{LIBRARY}.models", "envs": f"{LIBRARY}.envs"}
 
 LEVELS = (
-    ("errors", "_version"),
+    ("errors", "_version", "progress"),
     ("arrays", "checks", "codes"),
     ("choices", "keys", "outputs"),
     ("logs",),

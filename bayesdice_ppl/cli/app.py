@@ -9,11 +9,12 @@ from __future__ import annotations
 import secrets
 import signal
 import sys
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
 from bayesdice_ppl.errors import BayesDiceError
+from bayesdice_ppl.progress import silent
 
 EXIT_BAD_INPUT = 2
 EXIT_NO_RECOMMENDATION = 3
@@ -26,6 +27,17 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Choose among policies that were never run, from the log of one that was.",
 )
+
+
+@app.callback()
+def common(
+    context: typer.Context,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Show no progress on the terminal.")
+    ] = False,
+) -> None:
+    """What all commands take before their name."""
+    context.with_resource(silent(really=quiet))
 
 
 def draw_seed(seed: int | None) -> int:

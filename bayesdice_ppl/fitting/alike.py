@@ -123,8 +123,16 @@ def lay_past(
     meeting = np.bincount(of_pair, shared, len(visits))
     cell = unit[rows] % UNITS * n_pasts + past
     # Several pasts are held at once, each as long as the log.
-    code, rows, known, cell = (each.astype(np.int32) for each in (code, rows, known, cell))
-    return Past(name, code, rows, known, cell, size, visits, meeting)
+    return Past(
+        name,
+        code.astype(np.int32),
+        rows.astype(np.int32),
+        known.astype(np.int32),
+        cell.astype(np.int32),
+        size,
+        visits,
+        meeting,
+    )
 
 
 def predicted(error: Float[np.ndarray, " n"], past: Past) -> Predicted:

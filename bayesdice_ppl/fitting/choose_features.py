@@ -25,6 +25,7 @@ from bayesdice_ppl.inference.held_out import fit_folds, held_out_losses
 from bayesdice_ppl.logs import Logs
 from bayesdice_ppl.moments import Prior
 from bayesdice_ppl.policies import ContinuousPolicy, Policy
+from bayesdice_ppl.progress import parts
 
 TIE = 2.0
 """Standard errors within which a difference is a tie."""
@@ -106,7 +107,7 @@ def choose_features(
     judged = replace(by_episode[0], features=default_features(logs), behavior="none")
     with jax.enable_x64(True):
         ratios, values = [], []
-        for each in by_episode:
+        for each in parts(by_episode):
             found = read_inputs(logs, policies, each, rng_key)
             fitted = fit_folds(
                 found.cells, found.candidates, ~held_out, each.form.moments, each.prior

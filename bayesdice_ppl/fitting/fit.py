@@ -38,6 +38,7 @@ from bayesdice_ppl.keys import check_key, split_key
 from bayesdice_ppl.logs import Logs
 from bayesdice_ppl.moments import Prior, check_rewards
 from bayesdice_ppl.policies import ContinuousPolicy, Policy
+from bayesdice_ppl.progress import stage
 
 if TYPE_CHECKING:
     import numpy as np
@@ -199,7 +200,8 @@ def fit_settings(
             check_rewards(each.prior.rewards, logs.reward)
     units = units_of(logs, choices[0])
     moved = [settings_in_units(each, units) for each in choices]
-    belief = _fit(in_units(logs, units), policies, moved, rng_key)
+    with stage("fit"):
+        belief = _fit(in_units(logs, units), policies, moved, rng_key)
     return from_units(belief, units, logs, choices[0])
 
 
@@ -216,12 +218,14 @@ def _fit(
             check_logged_policy(logs, each)
         # The choice is made for the candidates alone.
         judged = [replace(each, include_logged=False) for each in choices]
-        best, table = choose_features(logs, policies, judged, rng_key)
+        with stage("choice of features"):
+            best, table = choose_features(logs, policies, judged, rng_key)
         settings = replace(best, include_logged=settings.include_logged)
     trained = settings.needs_training
-    prepared = prepare_fit(
-        logs, policies, settings, rng_key, guided=False, judged=not trained, alone=True
-    )
+    with stage("log, features and first estimates"):
+        prepared = prepare_fit(
+            logs, policies, settings, rng_key, guided=False, judged=not trained, alone=True
+        )
     inputs, form, engine = prepared.inputs, settings.form, settings.inference
     problem, candidates, names = prepared.problem, inputs.candidates, inputs.names
     if not settings.plain:
@@ -229,10 +233,13 @@ def _fit(
         problem, candidates, names = entries.problem, entries.candidates, entries.names
     keys = split_key(rng_key)
     if form.constraint.searched:
-        problem = search_price(problem, candidates, names, keys, form, engine, settings.drawing)
-    solution = solve(problem, keys[0], form, engine, settings.draws)
-    unseen = unseen_of(inputs, problem, candidates)
-    drawn = draw(problem, solution, candidates, keys[1], form, settings.drawing, unseen)
+        with stage("search of lambda"):
+            problem = search_price(problem, candidates, names, keys, form, engine, settings.drawing)
+    with stage(f"posterior ({engine.name})"):
+        solution = solve(problem, keys[0], form, engine, settings.draws)
+    with stage("joint draws"):
+        unseen = unseen_of(inputs, problem, candidates)
+        drawn = draw(problem, solution, candidates, keys[1], form, settings.drawing, unseen)
     others: dict[str, np.ndarray] = {}
     more: list[SupportWarning] = []
     if not settings.plain:
@@ -243,7 +250,8 @@ def _fit(
         problem, solution, drawn = first_statistic(inputs, problem, solution, drawn)
     own = None if unseen is None else unseen.first(len(inputs.names))
     fitted = FittedValues(problem, solution, drawn, own)
-    return lay_out(prepared, fitted, (others, more), rng_key, table)
+    with stage("checks of the belief"):
+        return lay_out(prepared, fitted, (others, more), rng_key, table)
 
 
 def fit_flat(

@@ -36,6 +36,7 @@ from bayesdice_ppl.moments import (
     Prior,
     sparse_moments,
 )
+from bayesdice_ppl.progress import parts, stage
 
 _PROBES = 8
 """Random directions from which the trace of a large matrix is estimated."""
@@ -214,9 +215,12 @@ def fit_values(
     shift: Float[np.ndarray, " N"] | None = None,
 ) -> ValueFit:
     """`fit_value` of every candidate, stacked along a leading axis."""
+    count = iter(parts(range(len(candidates.active))))
 
     def one(candidate: Candidates, moved: Any) -> ValueFit:
+        next(count)
         own = 0.0 if moved is None else float(moved)
         return fit_value(cells, candidate, settings, prior, small_sample=small_sample, shift=own)
 
-    return each(one, candidates, shift)
+    with stage("values of the candidates"):
+        return each(one, candidates, shift)

@@ -25,6 +25,7 @@ from bayesdice_ppl.belief import (
 )
 from bayesdice_ppl.checks import whole
 from bayesdice_ppl.errors import ScoreError, SettingsError
+from bayesdice_ppl.progress import stage
 from bayesdice_ppl.scores import Score
 from bayesdice_ppl.selection.certificate import certify, judge
 from bayesdice_ppl.selection.problem import RankingProblem
@@ -153,12 +154,14 @@ def select(
             "bounds on rewards do not bound. Use unseen='pooled'."
         )
     if within is None:
-        found = solve(problem, max_evaluations)
+        with stage("search for the best ranking"):
+            found = solve(problem, max_evaluations)
     else:
         parts = parts_for_bounds(belief, parts, names)
         places = corners(values, parts, within, names)
         ordered = [corner.permuted(preference) for corner in places]
-        worst = best_at_worst(problem, ordered, max_evaluations)
+        with stage("search for the best ranking at worst"):
+            worst = best_at_worst(problem, ordered, max_evaluations)
         problem = replace(problem, values=worst.corner.values)
         found = Found(worst.prefix, worst.loss, None, worst.tried, "bounds")
         told = undecided(values, parts, within)

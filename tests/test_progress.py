@@ -1,0 +1,76 @@
+"""What takes long says what it does: on a terminal, after a while, and never elsewhere."""
+
+import io
+import time
+
+import pytest
+from rich.console import Console
+
+from bayesdice_ppl import progress
+from bayesdice_ppl.progress import parts, silent, stage
+
+
+@pytest.fixture
+def terminal(monkeypatch):
+    """A terminal that is written to at once."""
+    stream = io.StringIO()
+    console = Console(file=stream, force_terminal=True, width=100)
+    monkeypatch.setattr(progress._DISPLAY, "console", console)
+    monkeypatch.setattr(progress, "DELAY", 0.0)
+    return stream
+
+
+def seen(stream, text):
+    """Wait until a text was written: the display has a thread of its own."""
+    for _ in range(500):
+        if text in stream.getvalue():
+            return True
+        time.sleep(0.01)
+    return False
+
+
+def test_stages_and_their_parts_are_shown(terminal):
+    with stage("fit"), stage("values"):
+        for number in parts(["a", "b", "c"]):
+            if number == "c":
+                assert seen(terminal, "fit")
+                assert seen(terminal, "values")
+                assert seen(terminal, "2/3")
+    with stage("after"):
+        assert seen(terminal, "after")
+
+
+def test_a_stage_that_fails_is_closed(terminal):
+    def fail():
+        with stage("one"), stage("two"):
+            assert seen(terminal, "two")
+            raise ValueError("inside")
+
+    with pytest.raises(ValueError, match="inside"):
+        fail()
+    assert progress._DISPLAY._stages == []
+    assert progress._DISPLAY._bars is None
+
+
+def test_nothing_is_shown_within_the_delay(terminal, monkeypatch):
+    monkeypatch.setattr(progress, "DELAY", 60.0)
+    with stage("short"):
+        assert list(parts(iter(range(3)))) == [0, 1, 2]
+    assert terminal.getvalue() == ""
+
+
+def test_nothing_is_shown_where_it_is_silent_or_no_terminal(terminal, monkeypatch):
+    with silent(), stage("hidden"):
+        time.sleep(0.1)
+    with silent(really=False), stage("shown"):
+        assert seen(terminal, "shown")
+    assert "hidden" not in terminal.getvalue()
+    plain = io.StringIO()
+    monkeypatch.setattr(progress._DISPLAY, "console", Console(file=plain, force_terminal=False))
+    with stage("piped"):
+        time.sleep(0.1)
+    assert plain.getvalue() == ""
+
+
+def test_parts_outside_of_a_stage_are_gone_through():
+    assert list(parts(range(3))) == [0, 1, 2]
