@@ -127,7 +127,12 @@ def show_logs(console: Console, logs: Logs) -> None:
     together = logs.looked_at
     if together:
         console.print(escape(f"Columns that may group rows: {', '.join(together)}."))
-    unused = [name for name in logs.unused_columns if name not in together]
+    alike = {name: key for key, name in logs.lookalikes.items() if key != "step"}
+    unused = [
+        f"{name} (looks like {alike[name]})" if name in alike else name
+        for name in logs.unused_columns
+        if name not in together
+    ]
     if unused:
         console.print(escape(f"Columns not used: {', '.join(unused)}."))
 

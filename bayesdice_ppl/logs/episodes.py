@@ -13,7 +13,7 @@ from jaxtyping import Bool, Int, Shaped
 
 from bayesdice_ppl.errors import LogsError
 from bayesdice_ppl.logs.columns import first_row, read_labels
-from bayesdice_ppl.logs.labels import encode
+from bayesdice_ppl.logs.labels import label_codes
 
 
 class Episodes(NamedTuple):
@@ -79,14 +79,7 @@ def _numbered(table: pl.DataFrame) -> tuple[np.ndarray, np.ndarray]:
     if "episode_id" not in table.columns:
         rows = np.arange(table.height)
         return rows, rows
-    series = read_labels(table, "episode_id")
-    labels = series.unique(maintain_order=True)
-    array = (
-        labels.to_numpy().astype(np.int64)
-        if labels.dtype.is_integer()
-        else np.array(labels.to_list(), dtype=object)
-    )
-    return encode(series, array), array
+    return label_codes(read_labels(table, "episode_id"))
 
 
 def _check_ends(

@@ -161,6 +161,17 @@ def _encode_integers(series: pl.Series, labels: Int[np.ndarray, " k"]) -> Int[np
     return np.where(inside & series.is_not_null().to_numpy(), found, MISSING)
 
 
+def label_codes(series: pl.Series) -> tuple[Int[np.ndarray, " n"], Shaped[np.ndarray, " k"]]:
+    """Codes of labels in the order of first appearance, -1 for a null; and the k labels."""
+    labels = series.drop_nulls().unique(maintain_order=True)
+    array = (
+        labels.to_numpy().astype(np.int64)
+        if labels.dtype.is_integer()
+        else np.array(labels.to_list(), dtype=object)
+    )
+    return encode(series, array), array
+
+
 def decode(labels: Shaped[np.ndarray, " k"], codes: Int[np.ndarray, " n"]) -> pl.Series:
     """The labels that codes stand for, null where the code is -1; the inverse of `encode`."""
     kind = pl.String if labels.dtype == object else pl.Int64

@@ -19,11 +19,12 @@ from bayesdice_ppl.errors import LogsError
 from bayesdice_ppl.logs.actions import code_actions
 from bayesdice_ppl.logs.columns import read_flags, read_propensities, read_rewards
 from bayesdice_ppl.logs.episodes import group_episodes
+from bayesdice_ppl.logs.familiar import find_lookalikes
 from bayesdice_ppl.logs.groups import codes_of, looked_at, of_few_groups, read_groups
 from bayesdice_ppl.logs.labels import MISSING, decode
 from bayesdice_ppl.logs.schema import find_columns
 from bayesdice_ppl.logs.states import code_states
-from bayesdice_ppl.logs.tables import to_polars
+from bayesdice_ppl.logs.tables import mapping_text, to_polars
 from bayesdice_ppl.logs.vectors import read_points
 
 
@@ -62,6 +63,9 @@ class Logs:
         The action space as declared, or None; always None for vectors.
     unused_columns
         Columns of the table that have no meaning here.
+    lookalikes
+        Our name -> a column of the table that looks like it by its name, where none was mapped and
+        leaving it out changes nothing but what a log may lack.
     groups
         Column -> its n values, a polars Series, of columns without another meaning that may say
         which rows belong together, such as ``user_id``.
@@ -82,6 +86,7 @@ class Logs:
     row: Int[np.ndarray, " n"]
     declared_actions: Shaped[np.ndarray, " k"] | None = None
     unused_columns: tuple[str, ...] = ()
+    lookalikes: Mapping[str, str] = field(default_factory=dict)
     groups: Mapping[str, pl.Series] = field(default_factory=dict)
 
     @property
@@ -97,6 +102,13 @@ class Logs:
     def group_codes(self, column: str) -> Int[np.ndarray, " n"]:
         """Which group each transition is in by a column of `groups`, shape (n,)."""
         return codes_of(self.groups[column], column)
+
+    def proposal(self, key: str) -> str:
+        """How to map the column that looks like one of ours; empty where there is none."""
+        if key not in self.lookalikes:
+            return ""
+        name = self.lookalikes[key]
+        return f" The column {name!r} looks like it: if it is, pass {mapping_text({key: name})}."
 
     @property
     def n_transitions(self) -> int:
@@ -173,6 +185,7 @@ class Logs:
         *,
         columns: Mapping[str, str] | None = None,
         actions: Sequence[Any] | None = None,
+        ignore: Sequence[str] = (),
     ) -> Logs:
         """Validate any dataframe of logged transitions.
 
@@ -194,6 +207,10 @@ class Logs:
             Where the table holds two columns of one meaning, mapping one chooses it.
         actions
             The action space; a logged action outside it is refused. Not for vectors.
+        ignore
+            Columns that are not what their names say, e.g. ``["done"]``. A column that looks like
+            one of ours, such as ``done`` or ``traj_id``, is refused where leaving it out would
+            change the log: map it with `columns`, or name it here. It may still group rows.
 
         Raises
         ------
@@ -201,13 +218,15 @@ class Logs:
             With the row (counted from 1) and the column, what was expected and what to do.
         """
         whole = to_polars(frame, LogsError)
-        table, vectors, unused = find_columns(whole, columns)
+        table, vectors, unused = find_columns(whole, columns, ignore)
         if table.height < 2:
             raise LogsError(
                 "expected at least two rows, found "
                 f"{'none' if table.height == 0 else 'one'}. Add transitions: a spread cannot be "
                 "estimated from fewer."
             )
+        left = [name for name in unused if name not in ignore]
+        lookalikes = find_lookalikes(whole, table, vectors, left, columns)
         state = read_points(table, "obs" if "obs" in vectors else "state", vectors)
         action = read_points(table, "action", vectors)
         reward = read_rewards(table)
@@ -234,6 +253,7 @@ class Logs:
             row=order + 1,
             declared_actions=coded.declared,
             unused_columns=unused,
+            lookalikes=lookalikes,
             groups=read_groups(whole, unused, order),
         )
 

@@ -16,6 +16,7 @@ def read_logs(
     *,
     columns: Mapping[str, str] | None = None,
     actions: Sequence[Any] | None = None,
+    ignore: Sequence[str] = (),
 ) -> Logs:
     """Read and validate logged transitions from a CSV or Parquet file.
 
@@ -28,6 +29,9 @@ def read_logs(
     actions
         The action space; without it, it is the set of actions in the candidates' table.
 
+    ignore
+        Columns that are not what their names say, e.g. ``["done"]``; see `Logs.from_dataframe`.
+
     Raises
     ------
     LogsError
@@ -35,6 +39,6 @@ def read_logs(
     """
     frame = read_table(path, LogsError)
     try:
-        return Logs.from_dataframe(frame, columns=columns, actions=actions)
+        return Logs.from_dataframe(frame, columns=columns, actions=actions, ignore=ignore)
     except LogsError as error:
         raise LogsError(f"{path}: {error}") from error

@@ -129,6 +129,7 @@ def map_columns(
     error: type[BayesDiceError],
     *,
     instead: Mapping[str, str] | None = None,
+    guessed: Mapping[str, str] | None = None,
     option: str = "",
 ) -> tuple[pl.DataFrame, tuple[str, ...]]:
     """Rename the user's columns to the known ones and keep those.
@@ -145,6 +146,8 @@ def map_columns(
         The exception class to raise.
     instead
         Required name -> what to add to the message where it is missing.
+    guessed
+        Known name -> a column that looks like it, to propose where a required one is missing.
     option
         The option of the command line that maps columns; empty where there is none.
 
@@ -183,14 +186,29 @@ def map_columns(
     }
     for key in required:
         if key not in present:
-            by_option = f" ({option} {key}=...)" if option else ""
             raise error(
                 f"missing column {key!r}{(instead or {}).get(key, '')}. The table has "
-                f"{_names(frame)}. Rename a column, or map it with "
-                f"columns={{{key!r}: ...}}{by_option}."
+                f"{_names(frame)}. {_how_to_map(key, mapping, guessed or {}, option)}"
             )
     unused = tuple(name for name in frame.columns if name not in present.values())
     return frame.select(pl.col(source).alias(key) for key, source in present.items()), unused
+
+
+def mapping_text(columns: Mapping[str, str], option: str = "--columns") -> str:
+    """How a mapping of columns is written, in Python and on the command line."""
+    pairs = ", ".join(f"{key!r}: {name!r}" for key, name in columns.items())
+    words = ",".join(f"{key}={name}" for key, name in columns.items())
+    return f"columns={{{pairs}}}" + (f" ({option} {words})" if option else "")
+
+
+def _how_to_map(
+    key: str, mapping: Mapping[str, str], guessed: Mapping[str, str], option: str
+) -> str:
+    if not guessed:
+        by_option = f" ({option} {key}=...)" if option else ""
+        return f"Rename a column, or map it with columns={{{key!r}: ...}}{by_option}."
+    alike = ", ".join(f"{name!r} looks like {key!r}" for key, name in guessed.items())
+    return f"{alike}: if it is, pass {mapping_text({**mapping, **guessed}, option)}."
 
 
 def _names(frame: pl.DataFrame) -> str:

@@ -160,7 +160,7 @@ def log_logged(logs: Logs) -> Float[np.ndarray, " n"]:
     if logs.propensity is None:
         raise LogsError(
             "behavior='logged': expected propensities, found no column propensity. Add "
-            "one, or use another behavior."
+            f"one, or use another behavior.{logs.proposal('propensity')}"
         )
     return np.log(logs.propensity)
 

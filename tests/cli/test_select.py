@@ -127,6 +127,10 @@ LOG_FAULTS = {
         changed(GOOD_LOGS.with_columns(pl.col("state").cast(pl.Float64)), "state", 6, 0.5),
         ["row 7", "'state'"],
     ),
+    "end under another name": (
+        GOOD_LOGS.with_columns(pl.Series("done", [0, 1] * 4)),
+        ["'done' looks like 'terminated'", "--columns terminated=done", "--ignore done"],
+    ),
     "flag that is none": (
         GOOD_LOGS.with_columns(pl.Series("terminated", ["no"] * 8)),
         ["row 1", "'terminated'"],
@@ -187,6 +191,7 @@ def test_bad_candidates_exit_2_and_name_the_place(fault, place, run):
         (["--columns", "action=nothing"], ["nothing"]),
         (["--columns", "item=action"], ["columns: expected one of", "'item'"]),
         (["--actions", "0"], ["--actions", "row 2"]),
+        (["--ignore", "nothing"], ["--ignore", "'nothing'"]),
         (["--inference", "guess"], ["inference", "guess", "svi"]),
         (["--penalty", "cubic"], ["penalty", "cubic"]),
         (["--preset", "paper", "--joint"], ["preset", "joint"]),
