@@ -18,6 +18,7 @@ from jaxtyping import Bool, Int
 from bayesdice_ppl.errors import LogsError
 from bayesdice_ppl.logs.columns import first_row, flags_of
 from bayesdice_ppl.logs.labels import as_labels, label_codes
+from bayesdice_ppl.logs.steps import clock_of
 from bayesdice_ppl.logs.tables import mapping_text
 
 _NAMES: Mapping[str, str] = {
@@ -207,15 +208,10 @@ def _episodes_matter(series: pl.Series | None, log: _Context) -> str:
 
 
 def _steps_matter(series: pl.Series | None, log: _Context) -> str:
-    if series is None or series.null_count():
+    times = None if series is None else clock_of(series)
+    if series is None or times is None:
         return ""
-    order = log.order
-    if series.dtype.is_temporal() and series.dtype != pl.Time:
-        times, clock = series.to_physical().to_numpy(), True
-    elif series.dtype.is_numeric():
-        times, clock = series.cast(pl.Float64).to_numpy(), False
-    else:
-        return ""
+    order, clock = log.order, not series.dtype.is_numeric()
     grouped, number = times[order], log.number[order]
     same = number[1:] == number[:-1]
     if log.alone:

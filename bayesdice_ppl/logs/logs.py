@@ -24,6 +24,7 @@ from bayesdice_ppl.logs.groups import codes_of, looked_at, of_few_groups, read_g
 from bayesdice_ppl.logs.labels import MISSING, decode
 from bayesdice_ppl.logs.schema import find_columns
 from bayesdice_ppl.logs.states import code_states
+from bayesdice_ppl.logs.steps import clock_of
 from bayesdice_ppl.logs.tables import mapping_text, to_polars
 from bayesdice_ppl.logs.vectors import read_points
 
@@ -194,13 +195,14 @@ class Logs:
         frame
             A polars, pandas, pyarrow, ... dataframe: one row per step with columns ``state``,
             ``action``, ``reward`` and optionally ``episode_id`` (default: every row an episode of
-            its own), ``step`` (default: the order of the rows), ``next_state`` (default: the next
-            row of the episode), ``terminated`` (default: never), ``truncated`` (default: the last
-            row of an episode that does not terminate) and ``propensity``. For vectors give, in the
-            place of ``state`` and ``next_state``, list columns ``obs`` and ``next_obs`` or a
-            column for each number, ``obs_0``, ``obs_1``, ..., ``next_obs_0``, ...; likewise a list
-            column ``action`` or ``action_0``, ... A row whose next observation is empty does not
-            hold it; the propensity of a vector is a density.
+            its own), ``step`` (numbers, or times by which the rows of an episode are sorted;
+            default: the order of the rows), ``next_state`` (default: the next row of the episode),
+            ``terminated`` (default: never), ``truncated`` (default: the last row of an episode that
+            does not terminate) and ``propensity``. For vectors give, in the place of ``state`` and
+            ``next_state``, list columns ``obs`` and ``next_obs`` or a column for each number,
+            ``obs_0``, ``obs_1``, ..., ``next_obs_0``, ...; likewise a list column ``action`` or
+            ``action_0``, ... A row whose next observation is empty does not hold it; the propensity
+            of a vector is a density.
         columns
             Our name -> the table's name, e.g. ``{"action": "item_id"}``; for a vector the list
             column, or what stands before the numbers: ``{"obs": "x"}`` for ``x_0``, ``x_1``, ...
@@ -233,7 +235,9 @@ class Logs:
         propensity = read_propensities(table, density="action" in vectors)
         terminated = read_flags(table, "terminated")
         truncated = read_flags(table, "truncated")
-        episodes = group_episodes(table, terminated, truncated)
+        # A clock that runs backward within an episode was refused above.
+        timed = "step" in lookalikes and clock_of(whole[lookalikes["step"]]) is not None
+        episodes = group_episodes(table, terminated, truncated, timed=timed)
         order = episodes.order
         states = code_states(table, state, order, episodes.adjacent)
         coded = code_actions(action, actions, order)

@@ -80,6 +80,7 @@ def to_polars(frame: Any, error: type[BayesDiceError]) -> pl.DataFrame:
     """
     if isinstance(frame, pl.DataFrame):
         return frame
+    frame = _with_index(frame, error)
     try:
         native = nw.from_native(frame)
     except nw.exceptions.DuplicateError as cause:
@@ -106,6 +107,41 @@ def to_polars(frame: Any, error: type[BayesDiceError]) -> pl.DataFrame:
             # values are not of one type.
             raise error(_mixed_types(name, series.to_list())) from cause
     return pl.DataFrame(columns)
+
+
+def _with_index(frame: Any, error: type[BayesDiceError]) -> Any:
+    """Turn the named levels of an index, as pandas has them, into columns.
+
+    Raises
+    ------
+    BayesDiceError
+        A level differs from the column of its name, or no level of several has a name.
+    """
+    index = getattr(frame, "index", None)
+    if index is None or not hasattr(index, "names") or not hasattr(frame, "reset_index"):
+        return frame
+    levels = list(enumerate(index.names))
+    named = [level for level, name in levels if name is not None]
+    if len(levels) > 1 and not named:
+        raise error(
+            f"expected names for the {len(levels)} levels of the table's index, found none. Name "
+            "them (frame.index.names = ['episode_id', 'step']) to have them read as columns, or "
+            "drop them (frame.reset_index(drop=True))."
+        )
+    known = list(frame.columns)
+    for level in [level for level in named if index.names[level] in known]:
+        name = index.names[level]
+        if known.count(name) == 1 and list(index.get_level_values(level)) != list(frame[name]):
+            raise error(
+                f"expected one meaning of {name!r}, found a column and a level of the index that "
+                "differ. Rename one of them."
+            )
+        named.remove(level)
+    # Levels without a name number the rows.
+    drop = [level for level, _ in levels if level not in named]
+    if len(drop) == len(levels):
+        return frame
+    return (frame.reset_index(level=drop, drop=True) if drop else frame).reset_index()
 
 
 def _mixed_types(name: str, values: Iterable[Any]) -> str:

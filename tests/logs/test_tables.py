@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from bayesdice_ppl import Logs, read_logs
+from bayesdice_ppl import Logs, Policies, read_logs
 from bayesdice_ppl.errors import LogsError
 
 TEXT = "state,action,reward\na,0,1\nb,1,0.5\n"
@@ -173,8 +173,61 @@ def test_strings_that_pandas_holds_in_its_ways_are_strings(states):
     assert same(Logs.from_dataframe(pd.DataFrame(COLUMNS).assign(state=states)), expected())
 
 
-def test_the_index_of_pandas_has_no_say():
+def test_an_index_without_a_name_has_no_say():
     assert same(Logs.from_dataframe(pd.DataFrame(COLUMNS, index=[9, 9])), expected())
+
+
+EPISODES = {
+    "episode_id": ["p", "p", "q", "q"],
+    "step": [0, 1, 0, 1],
+    "state": ["a", "b", "b", "a"],
+    "action": [0, 1, 1, 0],
+    "reward": [1.0, 0.5, 0.0, 2.0],
+}
+
+
+@pytest.mark.parametrize(
+    "levels",
+    [["episode_id"], ["step"], ["episode_id", "step"], ["step", "episode_id", "state"]],
+    ids=" ".join,
+)
+@pytest.mark.parametrize("keep", [False, True], ids=["moved", "kept as columns too"])
+def test_a_named_index_is_read_as_columns(levels, keep):
+    frame = pd.DataFrame(EPISODES)
+    assert same(
+        Logs.from_dataframe(frame.set_index(levels, drop=not keep)), Logs.from_dataframe(frame)
+    )
+
+
+def test_levels_of_an_index_are_mapped_as_columns_are():
+    frame = pd.DataFrame(EPISODES).rename(columns={"episode_id": "who"}).set_index(["who", "step"])
+    logs = Logs.from_dataframe(frame, columns={"episode_id": "who"})
+    assert same(logs, Logs.from_dataframe(pd.DataFrame(EPISODES)))
+
+
+def test_a_level_without_a_name_beside_one_with_a_name_numbers_the_rows():
+    groups = dict(iter(pd.DataFrame(EPISODES).drop(columns="episode_id").groupby(lambda i: i // 2)))
+    frame = pd.concat({"p": groups[0], "q": groups[1]}, names=["episode_id", None])
+    assert same(Logs.from_dataframe(frame), Logs.from_dataframe(pd.DataFrame(EPISODES)))
+
+
+def test_an_index_that_contradicts_a_column_or_has_no_names_at_all_is_refused():
+    frame = pd.DataFrame(EPISODES)
+    other = frame.set_index(pd.Index(list("ppqp"), name="episode_id"))
+    with pytest.raises(LogsError, match="one meaning of 'episode_id', found a column and a level"):
+        Logs.from_dataframe(other)
+    bare = frame.drop(columns=["episode_id", "step"])
+    bare.index = pd.MultiIndex.from_arrays([EPISODES["episode_id"], EPISODES["step"]])
+    with pytest.raises(LogsError, match="names for the 2 levels of the table's index, found none"):
+        Logs.from_dataframe(bare)
+
+
+def test_candidates_may_have_an_index_too():
+    frame = pd.DataFrame(
+        {"policy": ["p"] * 2, "state": [0, 0], "action": [0, 1], "prob": [0.5] * 2}
+    )
+    indexed = Policies.from_dataframe(frame.set_index(["policy", "state", "action"]))
+    assert indexed.to_dataframe().equals(Policies.from_dataframe(frame).to_dataframe())
 
 
 def test_mixed_types_are_refused_with_a_row_of_each():
