@@ -16,6 +16,8 @@ from jaxtyping import PRNGKeyArray
 from bayesdice_ppl.baselines.interface import Baseline, Estimate
 from bayesdice_ppl.belief import SupportWarning
 from bayesdice_ppl.fitting import FitSettings, gauges, prepare_fit
+from bayesdice_ppl.fitting.inputs import Inputs
+from bayesdice_ppl.fitting.propensities import misfit_of, wrong_propensities
 from bayesdice_ppl.fitting.support import (
     measure_support,
     support_warnings,
@@ -145,6 +147,13 @@ def few_episodes(found: Answers) -> tuple[SupportWarning, ...]:
     )
 
 
+def _wrong_propensities(found: Answers, inputs: Inputs) -> list[SupportWarning]:
+    """Warn of propensities that do not fit, where a method weights by them."""
+    if not found.method.needs.propensities:
+        return []
+    return wrong_propensities(found.names, misfit_of(inputs), used=True)
+
+
 def _measured(found: Answers) -> tuple[dict[str, Any], dict[str, Any]]:
     settings = FitSettings(found.gamma, on_termination=found.on_termination)
     logs = in_units(found.logs, units_of(found.logs, settings))
@@ -164,6 +173,7 @@ def _measured(found: Answers) -> tuple[dict[str, Any], dict[str, Any]]:
             )
         ),
         *support_warnings(found.names, unmoved),
+        *_wrong_propensities(found, inputs),
         *constant_reward(inputs),
         *much_left_out(inputs),
     ]

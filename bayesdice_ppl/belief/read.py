@@ -182,6 +182,32 @@ def read_support(belief: DataTree, names: tuple[str, ...]) -> dict[str, dict[str
     return support
 
 
+def note_on_starts(belief: DataTree) -> str | None:
+    """Say which rows are decisions, where a belief of a bandit rests on episodes of several rows.
+
+    Returns
+    -------
+    str or None
+        None if each row is an episode of its own, at another gamma, and where the belief does not
+        say.
+    """
+    view = BeliefView(belief)
+    try:
+        gamma, rows, episodes = view.settings.get("gamma"), view.n_transitions, view.n_episodes
+    except BeliefError:
+        # A belief of another program may use the attributes for something else.
+        return None
+    if view.method or gamma != 0.0 or not 0 < episodes < rows:
+        return None
+    return (
+        "at gamma = 0 a value is the reward of an episode's first row: the states of "
+        f"{episodes:,} first rows count, and all {rows:,} rows tell what actions earn there. If "
+        "every row is a decision of its own, read the log without its episodes: "
+        "ignore=['episode_id'] (--ignore episode_id), by the column's name in the table, and its "
+        "steps with it."
+    )
+
+
 @final
 class UnseenParts(NamedTuple):
     """What values owe to state-action pairs that were never logged.

@@ -41,6 +41,12 @@ def check(
         f"At gamma = {gamma:g}, {int(rows.mask.sum()):,} transitions can be used and "
         f"{rows.left_out:,} are left out (next state not logged)."
     )
+    if gamma == 0.0 and loaded.n_episodes < loaded.n_transitions:
+        console.print(
+            f"At gamma = 0 the states of the {loaded.n_episodes:,} first rows of episodes count. "
+            "If every row is a decision of its own, add --ignore and the columns of episodes and "
+            "steps."
+        )
     earned = logged_value(loaded, gamma, restart=settings.on_termination == "restart")
     console.print(
         f"The logging policy itself earned {earned.value:.4g} per step "
