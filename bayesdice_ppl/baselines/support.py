@@ -6,7 +6,6 @@ episodes they rest on, and whether any policy could have such a value.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,7 +24,7 @@ from bayesdice_ppl.fitting.support import (
 from bayesdice_ppl.fitting.units import in_units, units_of
 from bayesdice_ppl.fitting.warnings import constant_reward, much_left_out
 from bayesdice_ppl.logs import Logs
-from bayesdice_ppl.policies import ContinuousPolicy, Policy
+from bayesdice_ppl.policies import Policies
 
 ROUNDING = 1e-12
 """Share of the largest reward by which a value may pass it."""
@@ -51,7 +50,7 @@ class Answers:
     names: tuple[str, ...]
     estimates: tuple[Estimate, ...]
     logs: Logs
-    policies: Mapping[str, Policy | ContinuousPolicy]
+    policies: Policies
     gamma: float
     level: float
     rng_key: PRNGKeyArray | None

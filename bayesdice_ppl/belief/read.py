@@ -182,6 +182,17 @@ def read_support(belief: DataTree, names: tuple[str, ...]) -> dict[str, dict[str
     return support
 
 
+def read_notes(belief: DataTree) -> list[str]:
+    """What a belief says was done to the numbers that it was made from; empty if it says nothing.
+
+    Raises
+    ------
+    BeliefError
+        The attribute cannot be read.
+    """
+    return [str(note) for note in BeliefView(belief).notes]
+
+
 def note_on_starts(belief: DataTree) -> str | None:
     """Say which rows are decisions, where a belief of a bandit rests on episodes of several rows.
 

@@ -328,6 +328,7 @@ class BeliefView:
         _warnings,
         "What the logs cannot tell, by candidate; None where it was not checked.",
     )
+    notes = Attribute("a JSON list", _list, "What was done to the numbers that were given.")
     regularization = Attribute("a JSON list", _list, "Features and priors compared, by their loss.")
 
     def has(self, variable: Variable) -> bool:

@@ -63,6 +63,8 @@ def check(
             console.print("The log can be used.")
         return
     candidates = read_policies(policies)
+    for note in candidates.notes:
+        console.print(f"Note: {note}", markup=False)
     with console.status(f"Checking {len(candidates)} candidates ..."):
         measured = in_units(loaded, units_of(loaded, settings))
         prepared = prepare_fit(measured, candidates, settings, guided=False, dependent=False)

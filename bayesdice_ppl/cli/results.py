@@ -170,6 +170,8 @@ def write_estimates(
         )
         plots.save(figure, scratch / ESTIMATES_FIGURE_FILE)
     show_estimates(console, found, order, by, logged, thin)
+    for note in found.policies.notes:
+        console.print(f"Note: {note}", markup=False)
     # A candidate that the log says nothing about has an estimate all the same, often 0.
     for warning in warnings:
         console.print(f"Warning: {warning['policy']}: {warning['reason']}", markup=False)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from jaxtyping import PRNGKeyArray
 
+from bayesdice_ppl.belief import annotate
 from bayesdice_ppl.features import FeatureChoice
 from bayesdice_ppl.fitting.choose_features import Alternative, alternatives, choose_features
 from bayesdice_ppl.fitting.defaults import with_defaults
@@ -37,7 +38,7 @@ from bayesdice_ppl.inference import draw, search_price, solve
 from bayesdice_ppl.keys import check_key, split_key
 from bayesdice_ppl.logs import Logs
 from bayesdice_ppl.moments import Prior, check_rewards
-from bayesdice_ppl.policies import ContinuousPolicy, Policy
+from bayesdice_ppl.policies import ContinuousPolicy, Policies, Policy
 
 if TYPE_CHECKING:
     import numpy as np
@@ -197,10 +198,14 @@ def fit_settings(
     if isinstance(logs, Logs):
         for each in choices:
             check_rewards(each.prior.rewards, logs.reward)
+    candidates = policies if isinstance(policies, Policies) else Policies(policies)
     units = units_of(logs, choices[0])
     moved = [settings_in_units(each, units) for each in choices]
-    belief = _fit(in_units(logs, units), policies, moved, rng_key)
-    return from_units(belief, units, logs, choices[0])
+    belief = _fit(in_units(logs, units), candidates, moved, rng_key)
+    belief = from_units(belief, units, logs, choices[0])
+    if candidates.notes:
+        annotate(belief, notes=candidates.notes)
+    return belief
 
 
 def _fit(

@@ -18,6 +18,7 @@ from bayesdice_ppl.belief import (
     SUPPORT,
     SupportWarning,
     note_on_starts,
+    read_notes,
     read_statistic,
     read_support,
     read_unseen,
@@ -195,6 +196,7 @@ def select(
         notes=[
             *_notes_on_support(support_warnings, support),
             *([] if starts is None else [starts]),
+            *read_notes(belief),
             *on_unseen,
             *score.notes(values, names, prefix),
             *_notes_on_places(score, len(prefix), asked=asked),
