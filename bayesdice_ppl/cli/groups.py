@@ -48,7 +48,7 @@ class LogOptions:
     Attributes
     ----------
     logs
-        Logged transitions, a CSV or Parquet file.
+        Logged transitions: CSV, JSON lines or Parquet.
     columns
         Names of your columns, as ours=yours: action=item_id,reward=click.
     actions

@@ -1,14 +1,11 @@
 """Any table in, one polars frame out, with the user's column names mapped to ours.
 
-Polars reads files, and narwhals takes dataframes of any library. This module turns what can go
-wrong there into messages for people.
+Narwhals takes dataframes of any library. What can go wrong there becomes a message for people.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Any
 
 import narwhals as nw
@@ -16,58 +13,6 @@ import polars as pl
 
 from bayesdice_ppl.checks import listed
 from bayesdice_ppl.errors import BayesDiceError
-
-_READERS = {".csv": "CSV", ".parquet": "Parquet", ".pq": "Parquet"}
-
-
-def read_table(path: str | os.PathLike[str], error: type[BayesDiceError]) -> pl.DataFrame:
-    """Read a CSV or Parquet file.
-
-    Parameters
-    ----------
-    path
-        File ending in ``.csv``, ``.parquet`` or ``.pq``.
-    error
-        The exception class to raise, which says whose table it is.
-
-    Returns
-    -------
-    polars.DataFrame
-        The table as it stands, types inferred from all rows.
-
-    Raises
-    ------
-    BayesDiceError
-        The file is missing, empty, of another kind, or cannot be parsed.
-    """
-    path = Path(path)
-    kind = _READERS.get(path.suffix.lower())
-    if kind is None:
-        raise error(
-            f"{path}: expected a file ending in .csv, .parquet or .pq, found "
-            f"{path.suffix or 'no ending'!r}. Convert it, or read it yourself and use "
-            "from_dataframe."
-        )
-    if not path.exists():
-        raise error(f"{path}: no such file. Check the path.")
-    if not path.is_file():
-        raise error(f"{path}: expected a file, found a folder. Give the path of a file.")
-    if path.stat().st_size == 0:
-        raise error(f"{path}: expected a header and rows, found an empty file.")
-    try:
-        if kind == "Parquet":
-            return pl.read_parquet(path)
-        # Types from the whole file: a column that turns to text at row 5,000 must not surprise.
-        frame = pl.read_csv(path, infer_schema_length=None)
-    except (pl.exceptions.PolarsError, OSError, UnicodeDecodeError) as cause:
-        first_line = (str(cause).strip() or type(cause).__name__).splitlines()[0]
-        raise error(f"{path}: cannot be read as {kind}: {first_line}") from cause
-    for name in frame.columns:
-        # Polars gives this name to the second column of a name.
-        original, mark, _ = name.rpartition("_duplicated_")
-        if mark and original in frame.columns:
-            raise error(f"{path}: column {original!r} appears more than once. Keep one.")
-    return frame
 
 
 def to_polars(frame: Any, error: type[BayesDiceError]) -> pl.DataFrame:

@@ -9,7 +9,8 @@ from typing import Any, final
 import polars as pl
 
 from bayesdice_ppl.errors import PoliciesError
-from bayesdice_ppl.logs.tables import read_table, to_polars
+from bayesdice_ppl.logs.files import read_table
+from bayesdice_ppl.logs.tables import to_polars
 from bayesdice_ppl.policies.given import as_policy, is_dataframe
 from bayesdice_ppl.policies.interface import ContinuousPolicy, Policy
 from bayesdice_ppl.policies.table import read_tables, write_tables
@@ -121,7 +122,7 @@ class Policies(Mapping[str, Policy | ContinuousPolicy]):
 def read_policies(
     path: str | os.PathLike[str], *, columns: Mapping[str, str] | None = None
 ) -> Policies:
-    """Read candidates from a CSV or Parquet table ``policy, state, action, prob``.
+    """Read candidates from a table ``policy, state, action, prob`` in a file.
 
     A pair of state and action that a policy's rows leave out has probability 0. A state that they
     leave out is refused when the log visits it.
@@ -129,7 +130,7 @@ def read_policies(
     Parameters
     ----------
     path
-        The file.
+        The file, of any kind that `read_logs` takes.
     columns
         Our name -> the file's name, e.g. ``{"prob": "probability"}``.
 
@@ -140,7 +141,8 @@ def read_policies(
         but for rounding (see `TabularPolicy`); a (policy, state, action) appears twice. The message
         says where.
     """
-    frame = read_table(path, PoliciesError)
+    prob = (columns or {}).get("prob", "prob")
+    frame = read_table(path, PoliciesError, is_number=lambda name: name == prob)
     try:
         return Policies.from_dataframe(frame, columns=columns)
     except PoliciesError as error:
