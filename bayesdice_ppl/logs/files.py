@@ -127,10 +127,17 @@ def _read_parquet(path: Path) -> pl.DataFrame:
     table = pq.ParquetFile(path).read()
     table.validate(full=True)
     # Without metadata of its columns, which may be damaged too and says nothing of their content.
-    plain = pa.Table.from_arrays(table.columns, names=table.column_names)
+    plain = pa.Table.from_arrays([_plain(c) for c in table.columns], names=table.column_names)
     frame = pl.from_arrow(plain)
     assert isinstance(frame, pl.DataFrame)
     return frame
+
+
+def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray | pa.Array:
+    """A column of UUIDs as their texts; any other as it is."""
+    if "uuid" not in str(column.type):
+        return column
+    return pa.array([None if value is None else str(value) for value in column.to_pylist()])
 
 
 def separator_of(start: str) -> str:

@@ -6,6 +6,7 @@ Narwhals takes dataframes of any library. What can go wrong there becomes a mess
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from decimal import Decimal
 from typing import Any
 
 import narwhals as nw
@@ -13,6 +14,7 @@ import polars as pl
 
 from bayesdice_ppl.checks import listed
 from bayesdice_ppl.errors import BayesDiceError
+from bayesdice_ppl.logs.labels import plain_label
 
 
 def to_polars(frame: Any, error: type[BayesDiceError]) -> pl.DataFrame:
@@ -24,7 +26,9 @@ def to_polars(frame: Any, error: type[BayesDiceError]) -> pl.DataFrame:
         Not a dataframe, or a column mixes types (the column and a row of each type are named).
     """
     if isinstance(frame, pl.DataFrame):
-        return frame
+        objects = [series for series in frame.get_columns() if series.dtype == pl.Object]
+        texts = [(series.name, _as_texts(series.to_list())) for series in objects]
+        return frame.with_columns(pl.Series(name, own) for name, own in texts if own is not None)
     frame = _with_index(frame, error)
     try:
         native = nw.from_native(frame)
@@ -45,13 +49,43 @@ def to_polars(frame: Any, error: type[BayesDiceError]) -> pl.DataFrame:
     columns: dict[str, pl.Series] = {}
     for name in names:
         series = eager[name]
+        cause: Exception | None = None
         try:
             columns[name] = series.to_polars()
-        except Exception as cause:
+        except Exception as failed:
             # Each backend raises a class of its own, all for one reason: an object column whose
-            # values are not of one type.
-            raise error(_mixed_types(name, series.to_list())) from cause
+            # values are not of one type, or of one that it does not know.
+            cause = failed
+        if cause is None and _is_plain(columns[name].dtype):
+            continue
+        values = series.to_list()
+        texts = _as_texts(values)
+        if texts is not None:
+            columns[name] = pl.Series(name, texts)
+        elif cause is not None:
+            raise error(_mixed_types(name, values)) from cause
     return pl.DataFrame(columns)
+
+
+def _is_plain(dtype: pl.DataType) -> bool:
+    """Whether polars itself knows what a column holds, and not only the library that it is from."""
+    foreign = isinstance(dtype, pl.Object | pl.Binary | pl.Struct)
+    return not foreign and not str(dtype).startswith("Extension")
+
+
+def _as_texts(values: list[Any]) -> list[Any] | None:
+    """Objects as labels, where each has one text; None where one of them has none."""
+    labels = [None if _is_missing(value) else plain_label(value) for value in values]
+    kinds = {type(label) for label in labels if label is not None}
+    same = kinds <= {int} or kinds <= {str}
+    if kinds == {int, str} and all(isinstance(v, Decimal) for v in values if not _is_missing(v)):
+        return [None if label is None else str(label) for label in labels]
+    return labels if same else None
+
+
+def _is_missing(value: Any) -> bool:
+    """None, NaN, and what pandas has for missing values."""
+    return value is None or type(value).__name__ in ("NAType", "NaTType") or value != value
 
 
 def _with_index(frame: Any, error: type[BayesDiceError]) -> Any:

@@ -126,13 +126,13 @@ def _is_label_or_row(state: Any, row: Any) -> bool:
 
 def _from_frame(given: Any) -> TabularPolicy:
     """A table from columns state, action, prob, or from states in the index and action columns."""
+    if hasattr(given, "index") and set(COLUMNS[1:]).isdisjoint(given.columns):
+        return TabularPolicy(given.to_numpy(), given.index.tolist(), given.columns.tolist())
     frame = to_polars(given, PoliciesError)
     if "policy" in frame.columns and frame["policy"].n_unique() > 1:
         raise PoliciesError(
             "expected the table of one candidate, found several in the column policy. Give the "
             "table itself as the candidates: bayesdice_ppl.Policies.from_dataframe(table)."
         )
-    if not set(COLUMNS[1:]) & set(frame.columns) and hasattr(given, "index"):
-        return TabularPolicy(given.to_numpy(), given.index.tolist(), given.columns.tolist())
     whole = frame.with_columns(pl.lit("policy").alias("policy"))
     return next(iter(read_tables(whole, None).values()))
