@@ -47,6 +47,11 @@ def check(
             "If every row is a decision of its own, add --ignore and the columns of episodes and "
             "steps."
         )
+    if rows.left_out:
+        console.print(
+            f"A column next_state that is filled in {rows.missing:,} rows, the last ones of "
+            "episodes that did not terminate, would keep them all."
+        )
     earned = logged_value(loaded, gamma, restart=settings.on_termination == "restart")
     console.print(
         f"The logging policy itself earned {earned.value:.4g} per step "

@@ -170,7 +170,8 @@ def show_fit(console: Console, belief: DataTree) -> None:
         console.print(
             f"Left out {view.rows_left_out:,} of {view.n_transitions:,} transitions: some have no "
             "next state, and keeping only the terminated rows of the same steps would select on "
-            "the outcome. Add a column next_state to keep them."
+            "the outcome. Add a column next_state to keep them; it may be empty where the next row "
+            "of the episode says it."
         )
     console.print(f"Action space: {view.n_actions} actions, {escape(view.action_space)}.")
     if view.engine:
