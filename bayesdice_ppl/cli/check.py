@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from bayesdice_ppl.cli.app import EXIT_NO_RECOMMENDATION, app
-from bayesdice_ppl.cli.console import make_console, show_logs, show_rows
+from bayesdice_ppl.cli.console import earned_words, make_console, show_logs, show_rows
 from bayesdice_ppl.cli.groups import LogOptions, ValueOptions, given
 from bayesdice_ppl.cli.options import with_options
 
@@ -53,10 +53,7 @@ def check(
             "episodes that did not terminate, would keep them all."
         )
     earned = logged_value(loaded, gamma, restart=settings.on_termination == "restart")
-    console.print(
-        f"The logging policy itself earned {earned.value:.4g} per step "
-        f"(standard error {earned.standard_error:.2g})."
-    )
+    console.print(earned_words(earned.value, earned.standard_error))
     if policies is None:
         if loaded.vector_states or loaded.vector_actions:
             console.print(

@@ -79,8 +79,8 @@ def _none_left(
     start = f"expected rows whose next state is known, since gamma = {gamma:g}, found none. "
     if logs.n_episodes == n:
         return (
-            f"{start}Each of the {n:,} rows is an episode of its own, and no next row says where it "
-            "led. Map the column episode_id, so that the next row does; or add a "
+            f"{start}Each of the {n:,} rows is an episode of its own, and no next row says where "
+            "it led. Map the column episode_id, so that the next row does; or add a "
             f"column {column}; or use gamma = 0 if each row stands alone."
             f"{logs.proposal('episode_id')}{logs.proposal('terminated')}"
         )

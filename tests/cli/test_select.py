@@ -469,7 +469,7 @@ def test_information_has_the_pairs_that_the_log_does_not(tmp_path, run):
         (["--costs", "a", "--budget", "1"], ["--costs", "name=cost"]),
         (["--costs", "a=x,b=1,logged=1", "--budget", "1"], ["a number as the cost of 'a'"]),
         (["--costs", "a=1,a=2", "--budget", "1"], ["'a' is given twice"]),
-        (["--costs", "nowhere.csv", "--budget", "1"], ["nowhere.csv cannot be read"]),
+        (["--costs", "nowhere.csv", "--budget", "1"], ["--costs: nowhere.csv: no such file"]),
         (["--costs", "a=3,b=2,logged=2", "--budget", "1"], ["the cost of the cheapest"]),
         (["--must-include", "z"], ["must_include: expected names", "found 'z'"]),
         (["--must-exclude", "a,,b"], ["--must-exclude", "names between commas"]),
