@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from xarray import DataArray, DataTree
 
 _OTHER = "other_policy"
+_LARGEST = 1e150
+"""Values beyond have no variance in double precision."""
 _SAMPLE_DIMS = ("chain", "draw", "policy")
 
 
@@ -107,12 +109,11 @@ def read_values(belief: DataTree, statistic: str = "value") -> ValueDraws:
             f"{where}: expected finite values, found NaN or infinity in {wrong[worst]} of "
             f"{n_draws} draws of policy {names[worst]!r}. Fit it again, or leave it out."
         )
-    with np.errstate(over="ignore"):
-        spread = values.max() - values.min()
-    if not np.isfinite(spread):
+    if np.abs(values).max() > _LARGEST:
         raise BeliefError(
             f"{where}: values from {values.min():.3g} to {values.max():.3g} are too far apart for "
-            "double precision. Rescale the rewards."
+            f"double precision, which holds squares of numbers up to {_LARGEST:g}. Rescale the "
+            "rewards."
         )
     return ValueDraws(tuple(names), values)
 
@@ -168,6 +169,11 @@ def read_support(belief: DataTree, names: tuple[str, ...]) -> dict[str, dict[str
     dict
         For each name the figures of `SUPPORT` that the belief has, NaN where one is not given for
         this candidate.
+
+    Raises
+    ------
+    BeliefError
+        A figure is no number.
     """
     support: dict[str, dict[str, float]] = {name: {} for name in names}
     for variable in SUPPORT:
@@ -176,6 +182,10 @@ def read_support(belief: DataTree, names: tuple[str, ...]) -> dict[str, dict[str
             continue
         known: dict[Any, Any] = {}
         if figures.dims == ("policy",) and "policy" in figures.coords:
+            if figures.dtype.kind not in "biuf":
+                raise BeliefError(
+                    f"constant_data/{variable}: expected numbers, found {figures.dtype}."
+                )
             known = dict(zip(figures.coords["policy"].values.tolist(), figures.values, strict=True))
         for name in names:
             support[name][variable] = float(known.get(name, np.nan))
