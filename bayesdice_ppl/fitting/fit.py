@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
 def fit(
     logs: Logs,
-    policies: Mapping[str, Policy | ContinuousPolicy],
+    policies: Mapping[str, Any],
     *,
     gamma: float,
     rng_key: PRNGKeyArray,
@@ -80,7 +80,7 @@ def fit(
     logs
         Logged transitions of one policy.
     policies
-        Name -> candidate, e.g. a `Policies`.
+        Name -> candidate: an object, a function, a dict, an array or a table, as `Policies` takes.
     gamma
         Discount in [0, 1]: 0 is a bandit, 1 the average reward.
     rng_key

@@ -2,6 +2,7 @@ import json
 import subprocess
 import sys
 
+import h5py
 import jax
 import numpy as np
 import polars as pl
@@ -460,6 +461,28 @@ def test_information_has_the_pairs_that_the_log_does_not(tmp_path, run):
     assert [row["value_of_trying"] for row in found] == exact.table["value_of_trying"].to_list()
     assert [(row["state"], row["action"], row["taken_by"]) for row in found] == [("0", "3", "bold")]
     assert exact.answer in " ".join(out.out.split())
+
+
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        (lambda file: file["posterior/value"].write_direct(np.full((1, 4000, 3), 1e300)), "1e+300"),
+        (lambda file: file.attrs.update(settings="[" * 50_000), "attribute settings"),
+        (lambda file: file["posterior/value"].attrs.update(scale_factor="half"), "damaged"),
+        (lambda file: file.__setitem__("posterior/x", file["/"]), "leads back to itself"),
+    ],
+    ids=["large", "deep", "scale", "loop"],
+)
+def test_a_damaged_belief_exits_2_in_a_sentence(fitted, damage, words, tmp_path, run):
+    path = tmp_path / "belief.nc"
+    path.write_bytes(fitted.read_bytes())
+    with h5py.File(path, "a") as file:
+        damage(file)
+    code, out = run("rank", path)
+    assert code == 2
+    assert out.err.startswith("Error: ")
+    assert words in out.err
+    assert "Traceback" not in out.err
 
 
 @pytest.mark.parametrize(
