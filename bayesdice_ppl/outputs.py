@@ -1,14 +1,18 @@
 """Write results to disk: all of them or none.
 
 Files are written to a temporary place and moved to their target when the last one is complete, so
-that an error or an interruption leaves nothing behind.
+that an error or an interruption leaves nothing behind. What a killed process left behind is removed
+by the next one that writes to the same place.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import re
 import shutil
+import socket
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -16,6 +20,9 @@ from pathlib import Path
 from typing import Any
 
 from bayesdice_ppl.errors import OutputError
+
+_HERE = hashlib.sha256(socket.gethostname().encode()).hexdigest()[:6]
+"""Mark of this machine in the names of scratch files."""
 
 
 def check_folder(folder: Path, *, overwrite: bool) -> None:
@@ -64,8 +71,10 @@ def staged_folder(folder: Path, *, overwrite: bool) -> Iterator[Path]:
     check_folder(folder, overwrite=overwrite)
     # In the deepest folder that exists, on the same file system, so that a move is one step.
     home = next(parent for parent in folder.absolute().parents if parent.exists())
+    _sweep(home, f".{folder.name}-{_HERE}-", "-*")
     try:
-        scratch = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=home))
+        prefix = f".{folder.name}-{_HERE}-{os.getpid()}-"
+        scratch = Path(tempfile.mkdtemp(prefix=prefix, dir=home))
     except OSError as cause:
         raise OutputError(f"{folder}: cannot be written: {cause.strerror}.") from cause
     try:
@@ -90,8 +99,9 @@ def staged_file(path: str | os.PathLike[str]) -> Iterator[Path]:
         The file cannot be written.
     """
     target = Path(path)
+    _sweep(target.parent, f".{_HERE}-", f"-{target.name}")
     # The ending stays, since writers choose the format by it.
-    scratch = target.with_name(f".{os.getpid()}-{target.name}")
+    scratch = target.with_name(f".{_HERE}-{os.getpid()}-{target.name}")
     try:
         yield scratch
         os.replace(scratch, target)
@@ -100,6 +110,44 @@ def staged_file(path: str | os.PathLike[str]) -> Iterator[Path]:
     finally:
         with suppress(OSError):
             scratch.unlink(missing_ok=True)
+
+
+def _sweep(folder: Path, before: str, after: str) -> None:
+    """Remove what processes that are gone left in a folder.
+
+    Parameters
+    ----------
+    folder
+        Where to look.
+    before, after
+        What stands before and after the number of the process in a name; the latter may end with a
+        star. Names start with a mark of the machine, as a folder may be shared by several.
+    """
+    rest = re.escape(after.removesuffix("*")) + (".*" if after.endswith("*") else "")
+    pattern = re.compile(f"{re.escape(before)}([0-9]+){rest}")
+    with suppress(OSError):
+        for path in folder.iterdir():
+            found = pattern.fullmatch(path.name)
+            if found is None or _is_running(int(found[1])):
+                continue
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                with suppress(OSError):
+                    path.unlink()
+
+
+def _is_running(process: int) -> bool:
+    """Whether a process of this number runs; where nobody can tell, it does."""
+    if os.name != "posix":
+        return True
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):
+        return True
+    return True
 
 
 def write_json(content: Any, path: Path) -> None:

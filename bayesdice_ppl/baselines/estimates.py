@@ -21,7 +21,7 @@ from bayesdice_ppl.baselines.support import Answers, support_of, warn_of_support
 from bayesdice_ppl.checks import one_of
 from bayesdice_ppl.errors import BayesDiceError, LogsError, SettingsError
 from bayesdice_ppl.logs import Logs
-from bayesdice_ppl.policies import ContinuousPolicy, Policies, Policy, align_policies
+from bayesdice_ppl.policies import Policies, align_policies
 
 if TYPE_CHECKING:
     from xarray import DataTree
@@ -139,7 +139,7 @@ class Estimates(Answers):
 def estimate_all(
     method: Baseline | str,
     logs: Logs,
-    policies: Mapping[str, Policy | ContinuousPolicy],
+    policies: Mapping[str, Any],
     *,
     gamma: float,
     level: float = 0.9,
@@ -155,7 +155,7 @@ def estimate_all(
     logs
         Logged transitions.
     policies
-        Name -> candidate, e.g. a `Policies`.
+        Name -> candidate: an object, a function, a dict, an array or a table, as `Policies` takes.
     gamma
         Discount in [0, 1].
     level

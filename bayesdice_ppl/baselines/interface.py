@@ -295,6 +295,7 @@ def check_needs(method: Baseline, query: Query, level: float) -> None:
             f"{name} needs the probability of each logged action, and the log has no column "
             "propensity. Add one; or count the behavior policy (behavior='fitted', by name "
             f"{method.short}:fitted); or use a method that does not need it."
+            f"{logs.proposal('propensity')}"
         )
     if needs.labels and not query.labels:
         part = "states" if logs.vector_states else "actions"

@@ -6,7 +6,6 @@ episodes they rest on, and whether any policy could have such a value.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +15,8 @@ from jaxtyping import PRNGKeyArray
 from bayesdice_ppl.baselines.interface import Baseline, Estimate
 from bayesdice_ppl.belief import SupportWarning
 from bayesdice_ppl.fitting import FitSettings, gauges, prepare_fit
+from bayesdice_ppl.fitting.inputs import Inputs
+from bayesdice_ppl.fitting.propensities import misfit_of, wrong_propensities
 from bayesdice_ppl.fitting.support import (
     measure_support,
     support_warnings,
@@ -23,7 +24,7 @@ from bayesdice_ppl.fitting.support import (
 from bayesdice_ppl.fitting.units import in_units, units_of
 from bayesdice_ppl.fitting.warnings import constant_reward, much_left_out
 from bayesdice_ppl.logs import Logs
-from bayesdice_ppl.policies import ContinuousPolicy, Policy
+from bayesdice_ppl.policies import Policies
 
 ROUNDING = 1e-12
 """Share of the largest reward by which a value may pass it."""
@@ -49,7 +50,7 @@ class Answers:
     names: tuple[str, ...]
     estimates: tuple[Estimate, ...]
     logs: Logs
-    policies: Mapping[str, Policy | ContinuousPolicy]
+    policies: Policies
     gamma: float
     level: float
     rng_key: PRNGKeyArray | None
@@ -145,6 +146,13 @@ def few_episodes(found: Answers) -> tuple[SupportWarning, ...]:
     )
 
 
+def _wrong_propensities(found: Answers, inputs: Inputs) -> list[SupportWarning]:
+    """Warn of propensities that do not fit, where a method weights by them."""
+    if not found.method.needs.propensities:
+        return []
+    return wrong_propensities(found.names, misfit_of(inputs), used=True)
+
+
 def _measured(found: Answers) -> tuple[dict[str, Any], dict[str, Any]]:
     settings = FitSettings(found.gamma, on_termination=found.on_termination)
     logs = in_units(found.logs, units_of(found.logs, settings))
@@ -164,6 +172,7 @@ def _measured(found: Answers) -> tuple[dict[str, Any], dict[str, Any]]:
             )
         ),
         *support_warnings(found.names, unmoved),
+        *_wrong_propensities(found, inputs),
         *constant_reward(inputs),
         *much_left_out(inputs),
     ]

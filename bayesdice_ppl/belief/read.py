@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from xarray import DataArray, DataTree
 
 _OTHER = "other_policy"
+_LARGEST = 1e150
+"""Values beyond have no variance in double precision."""
 _SAMPLE_DIMS = ("chain", "draw", "policy")
 
 
@@ -107,12 +109,11 @@ def read_values(belief: DataTree, statistic: str = "value") -> ValueDraws:
             f"{where}: expected finite values, found NaN or infinity in {wrong[worst]} of "
             f"{n_draws} draws of policy {names[worst]!r}. Fit it again, or leave it out."
         )
-    with np.errstate(over="ignore"):
-        spread = values.max() - values.min()
-    if not np.isfinite(spread):
+    if np.abs(values).max() > _LARGEST:
         raise BeliefError(
             f"{where}: values from {values.min():.3g} to {values.max():.3g} are too far apart for "
-            "double precision. Rescale the rewards."
+            f"double precision, which holds squares of numbers up to {_LARGEST:g}. Rescale the "
+            "rewards."
         )
     return ValueDraws(tuple(names), values)
 
@@ -168,6 +169,11 @@ def read_support(belief: DataTree, names: tuple[str, ...]) -> dict[str, dict[str
     dict
         For each name the figures of `SUPPORT` that the belief has, NaN where one is not given for
         this candidate.
+
+    Raises
+    ------
+    BeliefError
+        A figure is no number.
     """
     support: dict[str, dict[str, float]] = {name: {} for name in names}
     for variable in SUPPORT:
@@ -176,10 +182,51 @@ def read_support(belief: DataTree, names: tuple[str, ...]) -> dict[str, dict[str
             continue
         known: dict[Any, Any] = {}
         if figures.dims == ("policy",) and "policy" in figures.coords:
+            if figures.dtype.kind not in "biuf":
+                raise BeliefError(
+                    f"constant_data/{variable}: expected numbers, found {figures.dtype}."
+                )
             known = dict(zip(figures.coords["policy"].values.tolist(), figures.values, strict=True))
         for name in names:
             support[name][variable] = float(known.get(name, np.nan))
     return support
+
+
+def read_notes(belief: DataTree) -> list[str]:
+    """What a belief says was done to the numbers that it was made from; empty if it says nothing.
+
+    Raises
+    ------
+    BeliefError
+        The attribute cannot be read.
+    """
+    return [str(note) for note in BeliefView(belief).notes]
+
+
+def note_on_starts(belief: DataTree) -> str | None:
+    """Say which rows are decisions, where a belief of a bandit rests on episodes of several rows.
+
+    Returns
+    -------
+    str or None
+        None if each row is an episode of its own, at another gamma, and where the belief does not
+        say.
+    """
+    view = BeliefView(belief)
+    try:
+        gamma, rows, episodes = view.settings.get("gamma"), view.n_transitions, view.n_episodes
+    except BeliefError:
+        # A belief of another program may use the attributes for something else.
+        return None
+    if view.method or gamma != 0.0 or not 0 < episodes < rows:
+        return None
+    return (
+        "at gamma = 0 a value is the reward of an episode's first row: the states of "
+        f"{episodes:,} first rows count, and all {rows:,} rows tell what actions earn there. If "
+        "every row is a decision of its own, read the log without its episodes: "
+        "ignore=['episode_id'] (--ignore episode_id), by the column's name in the table, and its "
+        "steps with it."
+    )
 
 
 @final

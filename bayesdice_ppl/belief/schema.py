@@ -28,6 +28,8 @@ GROUPS: Final[Mapping[str, str]] = {
     "fit_data": "The course of the optimization, where there was one.",
 }
 """Every group and what it holds. Draws have the dims (chain, draw) before their own."""
+_LONGEST: Final = 200
+"""Characters of an attribute that a message shows."""
 DRAWN: Final = ("posterior", "sample_stats")
 """Groups of draws."""
 SUPPORT: Final = ("moved_mass", "lost_mass", "effective_sample_size", "negative_mass")
@@ -99,10 +101,15 @@ class Variable:
         The unit of its numbers; empty where they have none.
     meaning
         What it is, in a sentence.
+    text
+        Whether it holds labels, and not numbers.
     """
 
-    def __init__(self, group: str, dims: tuple[str, ...], unit: str, meaning: str) -> None:
+    def __init__(
+        self, group: str, dims: tuple[str, ...], unit: str, meaning: str, *, text: bool = False
+    ) -> None:
         self.group, self.dims, self.unit, self.meaning = group, dims, unit, meaning
+        self.text = text
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name
@@ -115,12 +122,18 @@ class Variable:
         if view is None:
             return self
         try:
-            return np.asarray(view.belief[self.group][self.name].to_numpy())
+            array = np.asarray(view.belief[self.group][self.name].to_numpy())
         except KeyError as cause:
             raise BeliefError(
                 f"belief: expected {self.group}/{self.name}, found none. "
                 "Use a belief from bayesdice_ppl.fit."
             ) from cause
+        if not self.text and array.dtype.kind not in "biuf":
+            raise BeliefError(
+                f"belief: expected numbers in {self.group}/{self.name}, found {array.dtype}. Use a "
+                "belief from bayesdice_ppl.fit."
+            )
+        return array
 
 
 @final
@@ -154,11 +167,18 @@ class Attribute[T]:
         stored = view.belief.attrs.get(self.name)
         try:
             return self.read(stored)
-        except (TypeError, ValueError, KeyError) as cause:
+        except Exception as cause:
+            # JSON that is too deep, numbers that are too large, entries of another kind.
             raise BeliefError(
-                f"attribute {self.name} of the belief: expected {self.kind}, found {stored!r}. "
-                "Was the file edited?"
+                f"attribute {self.name} of the belief: expected {self.kind}, found "
+                f"{_shortened(stored)}. Was the file edited?"
             ) from cause
+
+
+def _shortened(stored: Any) -> str:
+    """The start of what is stored, for a message."""
+    text = repr(stored)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} ..."
 
 
 def _text(stored: Any) -> str:
@@ -296,9 +316,9 @@ class BeliefView:
     )
     unseen_alike = Variable(_DATA, _PP, "", "Correlation of such a pair's worth to two candidates.")
     unseen_state = Variable(
-        _DATA, ("unseen_pair",), "", "State of each pair that was never logged."
+        _DATA, ("unseen_pair",), "", "State of each pair that was never logged.", text=True
     )
-    unseen_action = Variable(_DATA, ("unseen_pair",), "", "Its action.")
+    unseen_action = Variable(_DATA, ("unseen_pair",), "", "Its action.", text=True)
     action_standard_error = Variable(_DATA, _P, _STEP, "Error from drawing actions; 0 if exact.")
     elbo = Variable("fit_data", ("policy", "step"), "nats", "ELBO at each step of SVI.")
 
@@ -329,6 +349,7 @@ class BeliefView:
         _warnings,
         "What the logs cannot tell, by candidate; None where it was not checked.",
     )
+    notes = Attribute("a JSON list", _list, "What was done to the numbers that were given.")
     regularization = Attribute("a JSON list", _list, "Features and priors compared, by their loss.")
 
     def has(self, variable: Variable) -> bool:

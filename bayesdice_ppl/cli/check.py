@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from bayesdice_ppl.cli.app import EXIT_NO_RECOMMENDATION, app
-from bayesdice_ppl.cli.console import make_console, show_logs, show_rows
+from bayesdice_ppl.cli.console import earned_words, make_console, show_logs, show_rows
 from bayesdice_ppl.cli.groups import LogOptions, ValueOptions, given
 from bayesdice_ppl.cli.options import with_options
 
@@ -41,11 +41,19 @@ def check(
         f"At gamma = {gamma:g}, {int(rows.mask.sum()):,} transitions can be used and "
         f"{rows.left_out:,} are left out (next state not logged)."
     )
+    if gamma == 0.0 and loaded.n_episodes < loaded.n_transitions:
+        console.print(
+            f"At gamma = 0 the states of the {loaded.n_episodes:,} first rows of episodes count. "
+            "If every row is a decision of its own, add --ignore and the columns of episodes and "
+            "steps."
+        )
+    if rows.left_out:
+        console.print(
+            f"A column next_state that is filled in {rows.missing:,} rows, the last ones of "
+            "episodes that did not terminate, would keep them all."
+        )
     earned = logged_value(loaded, gamma, restart=settings.on_termination == "restart")
-    console.print(
-        f"The logging policy itself earned {earned.value:.4g} per step "
-        f"(standard error {earned.standard_error:.2g})."
-    )
+    console.print(earned_words(earned.value, earned.standard_error))
     if policies is None:
         if loaded.vector_states or loaded.vector_actions:
             console.print(
@@ -57,6 +65,8 @@ def check(
             console.print("The log can be used.")
         return
     candidates = read_policies(policies)
+    for note in candidates.notes:
+        console.print(f"Note: {note}", markup=False)
     with console.status(f"Checking {len(candidates)} candidates ..."):
         measured = in_units(loaded, units_of(loaded, settings))
         prepared = prepare_fit(measured, candidates, settings, guided=False, dependent=False)

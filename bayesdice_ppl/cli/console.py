@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from math import floor, isfinite, log10
+from math import isfinite
 from typing import TYPE_CHECKING
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
+
+from bayesdice_ppl.cli.numbers import written_alike
 
 if TYPE_CHECKING:
     import polars as pl
@@ -26,6 +28,10 @@ if TYPE_CHECKING:
 _THIN = "? The logs say too little about this candidate; do not trust its numbers."
 
 
+_EDGES = 2
+"""What a table adds to the width of its columns and the spaces between them."""
+
+
 def make_console(*, stderr: bool = False) -> Console:
     """A console that leaves numbers uncolored."""
     return Console(stderr=stderr, highlight=False, soft_wrap=False)
@@ -38,28 +44,36 @@ def show_selection(console: Console, selection: Selection) -> None:
         if selection.statistic == "mean"
         else f"{selection.statistic} of each candidate's reward in a step, higher is better"
     )
-    unit, form, units = _form(selection.table["mean"].to_list(), selection.table["sd"].to_list())
-    table = _compact(escape(f"{what}{units}, ranked by {selection.score}"))
-    table.add_column("#", justify="right")
-    names = selection.table["policy"].to_list()
-    table.add_column("policy", min_width=min(max(map(len, names)), 24) + 2, overflow="fold")
+    table = selection.table
+    ends = [*table["hdi90_lower"].to_list(), *table["hdi90_upper"].to_list()]
+    numbers = written_alike([*table["mean"].to_list(), *ends], table["sd"].to_list())
+    title = escape(f"{what}{numbers.words}, ranked by {selection.score}")
+    names = table["policy"].to_list()
     thin = {name for name in names if any(r.startswith(f"{name}: ") for r in selection.reasons)}
-    labels = ("mean", "sd", "90 % interval", "P(best)", f"P(top {selection.k})", "E(rank)")
-    for label in labels:
-        table.add_column(label, justify="right", no_wrap=True)
-    for row in selection.table.iter_rows(named=True):
-        table.add_row(
-            str(row["rank"]),
-            escape(row["policy"]) + (" ?" if row["policy"] in thin else ""),
-            f"{row['mean'] / unit:{form}}",
-            f"{row['sd'] / unit:{form}}",
-            f"{row['hdi90_lower'] / unit:{form}} to {row['hdi90_upper'] / unit:{form}}",
-            f"{row['p_best']:.3f}",
-            f"{row['p_top_k']:.3f}",
-            f"{row['expected_rank']:.2f}",
-            style="bold" if row["launched"] else "",
-        )
-    console.print(table)
+    values: dict[str, list[str]] = {"mean": [], "sd": [], "90 % interval": []}
+    chances: dict[str, list[str]] = {"P(best)": [], f"P(top {selection.k})": [], "E(rank)": []}
+    for row in table.iter_rows(named=True):
+        interval = f"{numbers.cell(row['hdi90_lower'])} to {numbers.cell(row['hdi90_upper'])}"
+        worth = (numbers.cell(row["mean"]), numbers.width(row["sd"]), interval)
+        odds = (f"{row['p_best']:.3f}", f"{row['p_top_k']:.3f}", f"{row['expected_rank']:.2f}")
+        for group, cells in ((values, worth), (chances, odds)):
+            for column, cell in zip(group.values(), cells, strict=True):
+                column.append(cell)
+    written = [escape(name) + (" ?" if name in thin else "") for name in names]
+    room = min(max(map(len, written)), 26)
+    needed = len(str(len(names))) + room + sum(1 + _widest(c) for c in (values | chances).items())
+    # Names come first: where the numbers leave them no room, the chances follow in a second table.
+    parts = [values | chances] if needed + _EDGES <= console.width else [values, chances]
+    for columns in parts:
+        page = _compact(title if columns is parts[0] else "Chances of each candidate")
+        page.add_column("#", justify="right")
+        page.add_column("policy", min_width=room, overflow="fold")
+        for label in columns:
+            page.add_column(label, justify="right", no_wrap=True)
+        for place, (name, launched) in enumerate(zip(written, table["launched"], strict=True)):
+            row_cells = (column[place] for column in columns.values())
+            page.add_row(str(place + 1), name, *row_cells, style="bold" if launched else "")
+        console.print(page)
     if thin:
         console.print(_THIN)
     console.print(escape(selection.certificate.statement))
@@ -127,7 +141,12 @@ def show_logs(console: Console, logs: Logs) -> None:
     together = logs.looked_at
     if together:
         console.print(escape(f"Columns that may group rows: {', '.join(together)}."))
-    unused = [name for name in logs.unused_columns if name not in together]
+    alike = {name: key for key, name in logs.lookalikes.items() if key != "step"}
+    unused = [
+        f"{name} (looks like {alike[name]})" if name in alike else name
+        for name in logs.unused_columns
+        if name not in together
+    ]
     if unused:
         console.print(escape(f"Columns not used: {', '.join(unused)}."))
 
@@ -165,7 +184,8 @@ def show_fit(console: Console, belief: DataTree) -> None:
         console.print(
             f"Left out {view.rows_left_out:,} of {view.n_transitions:,} transitions: some have no "
             "next state, and keeping only the terminated rows of the same steps would select on "
-            "the outcome. Add a column next_state to keep them."
+            "the outcome. Add a column next_state to keep them; it may be empty where the next row "
+            "of the episode says it."
         )
     console.print(f"Action space: {view.n_actions} actions, {escape(view.action_space)}.")
     if view.engine:
@@ -177,7 +197,7 @@ def show_fit(console: Console, belief: DataTree) -> None:
         then = "a new episode" if termination == "restart" else "reward 0 forever"
         console.print(f"After a termination: {then} (--on-termination {termination}).")
     if view.earned is not None:
-        console.print(_earned(view.earned.value, view.earned.standard_error))
+        console.print(earned_words(view.earned.value, view.earned.standard_error))
 
 
 def show_estimates(
@@ -198,7 +218,7 @@ def show_estimates(
     spread = [row["upper"] - row["lower"] for row in by_name.values()] if has_interval else []
     if not any(width > 0.0 for width in spread):
         spread = [abs(row["value"]) / 100.0 for row in by_name.values()]
-    unit, form, units = _form([row[c] for row in by_name.values() for c in columns], spread)
+    numbers = written_alike([row[c] for row in by_name.values() for c in columns], spread)
     headings = ["policy", *columns]
     weighed = found.table.get_column("effective_episodes", default=None) is not None
     if weighed:
@@ -206,19 +226,22 @@ def show_estimates(
     rows = []
     for name in order:
         row = by_name[name]
-        # The z in the format keeps a small negative number from being shown as minus zero.
-        cells = [f"{row[column] / unit:{form}}" for column in columns]
+        cells = [numbers.cell(row[column]) for column in columns]
         if weighed:
             resting = row["effective_episodes"]
             cells.append("" if resting is None else f"{resting:.1f}")
         rows.append([f"{name} ?" if name in thin else name, *cells])
     ends = f", with {100 * found.level:g} % intervals" if has_interval else ""
-    title = f"Value of each candidate (reward per step){units}, by {found.method.name}{ends}"
+    title = (
+        f"Value of each candidate (reward per step){numbers.words}, by {found.method.name}{ends}"
+    )
     console.print(f"[italic]{escape(title)}[/italic]")  # wider than the table, which would fold it
     show_rows(console, "", headings, rows)
     if thin:
         console.print(_THIN)
-    console.print(_earned(logged.value, logged.standard_error))
+    console.print(earned_words(logged.value, logged.standard_error))
+    from bayesdice_ppl.selection.certificate import listing
+
     what = {"value": "estimate", "lower": "lower end", "upper": "upper end"}[by]
     best = [name for name in order if by_name[name][by] == by_name[order[0]][by]]
     overlapping = [
@@ -231,7 +254,7 @@ def show_estimates(
     ]
     have = "has" if len(best) == 1 else "all have" if len(best) > 2 else "both have"
     console.print(
-        f"[bold]{escape(', '.join(best))} {have} the highest {what}.[/bold] "
+        f"[bold]{escape(listing(best))} {have} the highest {what}.[/bold] "
         f"{escape(found.method.short)} "
         "gives no belief: how certain this order is, and what it may lose, is not known."
     )
@@ -242,9 +265,13 @@ def show_estimates(
         )
 
 
-def _earned(value: float, standard_error: float) -> str:
-    """The value of the logging policy. One episode has no standard error."""
-    sure = f"standard error {standard_error:.2g}" if isfinite(standard_error) else "one episode"
+def earned_words(value: float, standard_error: float) -> str:
+    """The value of the logging policy. One episode, or one group, has no standard error."""
+    sure = (
+        f"standard error {standard_error:.2g}"
+        if isfinite(standard_error)
+        else "one episode, and so no standard error"
+    )
     return f"The logging policy itself earned {value:.4g} per step ({sure})."
 
 
@@ -305,21 +332,8 @@ def _error(value: TrueValue) -> str:
     return f"{value.standard_error:.2g}" if value.standard_error else "unknown"
 
 
-def _form(values: list[float], sds: list[float]) -> tuple[float, str, str]:
-    """The unit, the format and the words that show two digits of the middle sd.
-
-    Numbers with more than six decimals, or with more than seven digits before them, are shown in
-    units of a power of a thousand, so that the table has room for all its columns.
-    """
-    spread = sorted(sd for sd in sds if sd > 0.0) or [1.0]
-    last = floor(log10(spread[len(spread) // 2])) - 1
-    largest = max((abs(value) for value in values), default=0.0)
-    if last >= -6 and largest < 1e7:
-        return 1.0, f"z.{max(-last, 0)}f", ""
-    # Where nothing varies, the largest number sets the digits.
-    first = floor(log10(largest)) if largest > 0.0 else last + 1
-    power = 3 * (first // 3)
-    return 10.0**power, f"z.{min(max(power - last, 0), 9)}f", f" in units of 1e{power}"
+def _widest(column: tuple[str, list[str]]) -> int:
+    return max(len(column[0]), *map(len, column[1]))
 
 
 def _compact(title: str) -> Table:

@@ -48,23 +48,29 @@ class LogOptions:
     Attributes
     ----------
     logs
-        Logged transitions, a CSV or Parquet file.
+        Logged transitions: CSV, JSON lines or Parquet.
     columns
         Names of your columns, as ours=yours: action=item_id,reward=click.
     actions
         All actions, such as 0,1,2. Default: the actions in the table of candidates.
+    ignore
+        Columns that are not what their names say, such as done,t.
     """
 
     logs: Annotated[Path, typer.Argument()]
     columns: str | None = None
     actions: str | None = None
+    ignore: str | None = None
 
     def read_logs(self) -> Logs:
         """Read the log."""
         from bayesdice_ppl.logs import read_logs
 
         return read_logs(
-            self.logs, columns=read_columns(self.columns), actions=read_actions(self.actions)
+            self.logs,
+            columns=read_columns(self.columns),
+            actions=read_actions(self.actions),
+            ignore=read_list("--ignore", self.ignore),
         )
 
 

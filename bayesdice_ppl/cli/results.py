@@ -170,13 +170,17 @@ def write_estimates(
         )
         plots.save(figure, scratch / ESTIMATES_FIGURE_FILE)
     show_estimates(console, found, order, by, logged, thin)
+    for note in found.policies.notes:
+        console.print(f"Note: {note}", markup=False)
     # A candidate that the log says nothing about has an estimate all the same, often 0.
     for warning in warnings:
         console.print(f"Warning: {warning['policy']}: {warning['reason']}", markup=False)
     if thin:
+        from bayesdice_ppl.selection.certificate import listing
+
         few = [name for name in order if name in thin]
         console.print(
-            f"The log says too little about {', '.join(few)}: this is no recommendation.",
+            f"The log says too little about {listing(few)}: this is no recommendation.",
             markup=False,
         )
     _show_files(output, RANKING_FILE, ESTIMATES_FILE, ESTIMATES_FIGURE_FILE)

@@ -110,7 +110,7 @@ def fit(
     overwrite: Overwrite = False,
 ) -> None:
     """Fit a belief and save it. `bayesdice rank` ranks it later, under any score."""
-    from bayesdice_ppl.belief import save_belief
+    from bayesdice_ppl.belief import note_on_starts, read_notes, save_belief
     from bayesdice_ppl.cli.console import make_console, show_fit, show_logs
     from bayesdice_ppl.outputs import check_file
 
@@ -120,6 +120,9 @@ def fit(
     show_logs(console, logs)
     belief = fit_belief(logs, policies, seed, **model.settings(question, draws))
     show_fit(console, belief)
+    for note in (note_on_starts(belief), *read_notes(belief)):
+        if note:
+            console.print(f"Note: {note}", markup=False)
     save_belief(belief, output)
     console.print(f"Wrote {output}.", markup=False)
 

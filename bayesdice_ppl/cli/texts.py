@@ -115,16 +115,14 @@ def read_numbers(option: str, text: str) -> tuple[float, ...]:
 
 
 def _cost_table(path: Path) -> list[tuple[str, Any]]:
-    import polars as pl
+    from bayesdice_ppl.logs.files import read_table
 
     try:
-        table = (
-            pl.read_csv(path, schema_overrides={"policy": pl.String})  # 01 is a name, not 1
-            if path.suffix.lower() == ".csv"
-            else pl.read_parquet(path)
+        table = read_table(
+            path, SettingsError, is_number=lambda name: name == "cost", texts=["policy"]
         )
-    except (OSError, pl.exceptions.PolarsError) as cause:
-        raise SettingsError(f"--costs: {path} cannot be read: {cause}") from cause
+    except SettingsError as error:
+        raise SettingsError(f"--costs: {error}") from error
     if not {"policy", "cost"} <= set(table.columns):
         raise SettingsError(
             f"--costs: {path} needs the columns policy and cost, found {', '.join(table.columns)}."

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import isfinite
 from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import jax
@@ -261,9 +262,11 @@ def _self_check(view: BeliefView, logs: Logs) -> Check:
             f"candidate, and compare its value with what the logs earned, {earned.value:.4g}.",
         )
     mean = _logging_mean(view, logs)
+    known = isfinite(earned.standard_error)
+    sure = f"standard error {earned.standard_error:.2g}" if known else "one episode"
     message = (
         f"the logging policy, fitted as a candidate, is worth {mean:.4g}; the logs earned "
-        f"{earned.value:.4g} (standard error {earned.standard_error:.2g})"
+        f"{earned.value:.4g} ({sure})"
     )
     if not earned.standard_error > 0.0:
         return check(None, f"{message}. Without a standard error the two cannot be compared.")

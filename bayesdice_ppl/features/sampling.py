@@ -7,7 +7,8 @@ numbers, so that the errors of their means move together.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int, PRNGKeyArray
@@ -15,6 +16,7 @@ from jaxtyping import Bool, Float, Int, PRNGKeyArray
 from bayesdice_ppl.errors import PoliciesError
 from bayesdice_ppl.features.maps import FeatureMap, Points
 from bayesdice_ppl.policies import ContinuousPolicy, SymmetricPolicy
+from bayesdice_ppl.policies.asking import ask, number_array
 
 MOST_NUMBERS = 2**23
 """Most numbers in memory at once while means over actions are taken."""
@@ -77,7 +79,7 @@ def sample_actions(
     for name, policy in policies:
         center = policy if isinstance(policy, SymmetricPolicy) else None
         n = n_draws if center is None else n_draws // 2
-        action = np.asarray(policy.sample(rng_key, obs, n), dtype=np.float64)
+        action = ask(name, "sample", partial(_drawn, policy, rng_key, obs, n), obs)
         if action.shape != (n, len(rows), n_numbers):
             raise PoliciesError(
                 f"policy {name!r}: expected sample to give shape {(n, len(rows), n_numbers)} for "
@@ -85,7 +87,7 @@ def sample_actions(
                 f"numbers, found {action.shape}."
             )
         if center is not None:
-            other = np.asarray(center.mirror(obs, action), dtype=np.float64)
+            other = number_array(center.mirror(obs, action), f"policy {name!r}: mirror")
             # Mirror images stand side by side, and are averaged as one draw.
             action = np.stack([action, other], axis=1).reshape(n_draws, len(rows), n_numbers)
         if not np.isfinite(action).all():
@@ -95,6 +97,10 @@ def sample_actions(
         drawn.append(action)
         group.append(1 if center is None else 2)
     return SampledActions(np.stack(drawn), rows, tuple(group), tuple(range(len(policies))))
+
+
+def _drawn(policy: ContinuousPolicy, rng_key: Any, obs: Any, n: int, some: np.ndarray) -> Any:
+    return policy.sample(rng_key, obs[some], n)
 
 
 def expect_over_samples(

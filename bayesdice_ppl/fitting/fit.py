@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from jaxtyping import PRNGKeyArray
 
+from bayesdice_ppl.belief import annotate
 from bayesdice_ppl.features import FeatureChoice
 from bayesdice_ppl.fitting.choose_features import Alternative, alternatives, choose_features
 from bayesdice_ppl.fitting.defaults import with_defaults
@@ -37,7 +38,7 @@ from bayesdice_ppl.inference import draw, search_price, solve
 from bayesdice_ppl.keys import check_key, split_key
 from bayesdice_ppl.logs import Logs
 from bayesdice_ppl.moments import Prior, check_rewards
-from bayesdice_ppl.policies import ContinuousPolicy, Policy
+from bayesdice_ppl.policies import ContinuousPolicy, Policies, Policy
 from bayesdice_ppl.progress import stage
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ if TYPE_CHECKING:
 
 def fit(
     logs: Logs,
-    policies: Mapping[str, Policy | ContinuousPolicy],
+    policies: Mapping[str, Any],
     *,
     gamma: float,
     rng_key: PRNGKeyArray,
@@ -80,7 +81,7 @@ def fit(
     logs
         Logged transitions of one policy.
     policies
-        Name -> candidate, e.g. a `Policies`.
+        Name -> candidate: an object, a function, a dict, an array or a table, as `Policies` takes.
     gamma
         Discount in [0, 1]: 0 is a bandit, 1 the average reward.
     rng_key
@@ -198,11 +199,15 @@ def fit_settings(
     if isinstance(logs, Logs):
         for each in choices:
             check_rewards(each.prior.rewards, logs.reward)
+    candidates = policies if isinstance(policies, Policies) else Policies(policies)
     units = units_of(logs, choices[0])
     moved = [settings_in_units(each, units) for each in choices]
     with stage("fit"):
-        belief = _fit(in_units(logs, units), policies, moved, rng_key)
-    return from_units(belief, units, logs, choices[0])
+        belief = _fit(in_units(logs, units), candidates, moved, rng_key)
+    belief = from_units(belief, units, logs, choices[0])
+    if candidates.notes:
+        annotate(belief, notes=candidates.notes)
+    return belief
 
 
 def _fit(

@@ -33,10 +33,13 @@ class Misfit(NamedTuple):
         Relative error of the propensities: root mean square over the rows, without what is noise.
     chance
         Probability of as large an error under right propensities.
+    certain
+        Whether propensities are 1 where several actions were taken in one state.
     """
 
     error: float
     chance: float
+    certain: bool = False
 
     @property
     def found(self) -> float:
@@ -64,12 +67,16 @@ def misfit(
     With n_s the rows of a state and U_u(a) the sum over unit u's rows of 1{a} / p, less its rows of
     the state, the statistic is sum_a q_a / n_s (U(a)^2 - sum_u U_u(a)^2), with q_a the mean of p
     over the rows of a, weighted by 1 / p. Under one wrong propensity of each action it is n times
-    sum_a q_a (true share / q_a - 1)^2, on average; under right ones its mean is zero.
+    sum_a q_a (true share / q_a - 1)^2, on average; under right ones its mean is zero. A state whose
+    propensities are all 1 has one action. If several were taken there, no test is needed.
     """
     key = state.astype(np.int64) * (int(action.max()) + 1) + action
     _, first, pair = np.unique(key, return_index=True, return_inverse=True)
     of_state = distinct(state)[1]
     rows, of_pair = np.bincount(of_state), of_state[first]
+    impossible = _impossible(pair, of_state, chance)
+    if impossible > 0.0:
+        return Misfit(impossible, 0.0, certain=True)
     share = np.bincount(pair) / np.bincount(pair, 1.0 / chance)
     fold, n_pairs, n_states = unit % UNITS, len(first), len(rows)
     n_units = int(fold.max()) + 1
@@ -80,6 +87,18 @@ def misfit(
     off = taken.reshape(n_units, n_pairs) - visits.reshape(n_units, n_states)[:, of_pair]
     found = alike(off * np.sqrt(share / rows[of_pair]), 0.0, len(state))
     return Misfit(float(np.sqrt(max(found.variance, 0.0))), found.chance)
+
+
+def _impossible(
+    pair: Int[np.ndarray, " n"], of_state: Int[np.ndarray, " n"], chance: Float[np.ndarray, " n"]
+) -> float:
+    """Error of propensities that are all 1 in states where several actions were taken."""
+    rows = np.bincount(of_state)
+    sure = np.bincount(of_state, chance >= 1.0) == rows
+    state = of_state[np.unique(pair, return_index=True)[1]]
+    share = np.bincount(pair) / rows[state]
+    by_state = np.bincount(state, (1.0 - share) ** 2, len(rows))
+    return float(np.sqrt((by_state * rows * sure).sum() / len(pair)))
 
 
 def misfit_of(inputs: Inputs) -> Misfit | None:
@@ -98,7 +117,9 @@ def misfit_of(inputs: Inputs) -> Misfit | None:
     return max((misfit(*own, unit) for unit in units), key=lambda found: found.chance)
 
 
-def wrong_propensities(names: tuple[str, ...], found: Misfit | None) -> list[SupportWarning]:
+def wrong_propensities(
+    names: tuple[str, ...], found: Misfit | None, *, used: bool = False
+) -> list[SupportWarning]:
     """Warn where propensities do not fit the actions of the log.
 
     Parameters
@@ -107,12 +128,24 @@ def wrong_propensities(names: tuple[str, ...], found: Misfit | None) -> list[Sup
         Names of the candidates.
     found
         From `misfit_of`.
+    used
+        Whether the values rest on the propensities.
     """
     if found is None:
         return []
+    what = (
+        "propensities are 1 in states where several actions were taken, as if each had been the "
+        "only one"
+        if found.certain
+        else "propensities do not fit its actions"
+    )
+    use = (
+        "The value is as wrong as they are."
+        if used
+        else "This belief does not use them, but importance sampling does."
+    )
     reason = (
-        "rests on a log whose propensities do not fit its actions: they are off by "
-        f"{found.error:.0%} (root mean square). This belief does not use them, but importance "
-        "sampling does. Check the column propensity."
+        f"rests on a log whose {what}: they are off by {found.error:.0%} (root mean square). "
+        f"{use} Check the column propensity."
     )
     return [w for name in names for w in gauges.PROPENSITIES.judge(name, found.found, reason)]

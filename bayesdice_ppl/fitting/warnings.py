@@ -53,7 +53,8 @@ def much_left_out(inputs: Inputs) -> list[SupportWarning]:
     share = inputs.rows.left_out / inputs.logs.n_transitions
     reason = (
         f"rests on a part of the log. {share:.0%} of the transitions are left out, because the log "
-        "does not say where some of them led. Add a column next_state."
+        f"does not say where {inputs.rows.missing:,} of them led. Add a column next_state that is "
+        "filled in these rows, the last ones of episodes that did not terminate."
     )
     return _of_all(gauges.LEFT_OUT, inputs.names, share, reason)
 

@@ -98,17 +98,8 @@ def read_flags(table: pl.DataFrame, column: str) -> Bool[np.ndarray, " n"]:
     if column not in table.columns:
         return np.zeros(table.height, dtype=bool)
     series = table[column]
-    if series.dtype == pl.Boolean:
-        flags = series
-    elif series.dtype.is_numeric():
-        numbers = series.cast(pl.Float64)
-        flags = pl.select(
-            pl.when((numbers == 0.0) | (numbers == 1.0)).then(numbers == 1.0)
-        ).to_series()
-    elif series.dtype in (pl.String, pl.Categorical, pl.Enum, pl.Null):
-        texts = series.cast(pl.String).str.strip_chars().str.to_lowercase()
-        flags = texts.replace_strict(_FLAGS, default=None, return_dtype=pl.Boolean)
-    else:
+    flags = flags_of(series)
+    if flags is None:
         raise LogsError(
             f"column {column!r}: expected true or false, found {series.dtype}. Convert the column."
         )
@@ -119,6 +110,21 @@ def read_flags(table: pl.DataFrame, column: str) -> Bool[np.ndarray, " n"]:
             "Write true or false, or 1 or 0."
         )
     return flags.to_numpy().astype(bool)
+
+
+def flags_of(series: pl.Series) -> pl.Series | None:
+    """True or false in any usual spelling, null where it is neither; None for another type."""
+    if series.dtype == pl.Boolean:
+        return series
+    if series.dtype.is_numeric():
+        numbers = series.cast(pl.Float64)
+        return pl.select(
+            pl.when((numbers == 0.0) | (numbers == 1.0)).then(numbers == 1.0)
+        ).to_series()
+    if series.dtype in (pl.String, pl.Categorical, pl.Enum, pl.Null):
+        texts = series.cast(pl.String).str.strip_chars().str.to_lowercase()
+        return texts.replace_strict(_FLAGS, default=None, return_dtype=pl.Boolean)
+    return None
 
 
 def read_rewards(table: pl.DataFrame) -> Float[np.ndarray, " n"]:

@@ -13,7 +13,8 @@ from jaxtyping import Bool, Int, Shaped
 
 from bayesdice_ppl.errors import LogsError
 from bayesdice_ppl.logs.columns import first_row, read_labels
-from bayesdice_ppl.logs.labels import encode
+from bayesdice_ppl.logs.labels import label_codes, shown
+from bayesdice_ppl.logs.steps import check_times, count_steps, read_times
 
 
 class Episodes(NamedTuple):
@@ -42,7 +43,11 @@ class Episodes(NamedTuple):
 
 
 def group_episodes(
-    table: pl.DataFrame, terminated: Bool[np.ndarray, " n"], truncated: Bool[np.ndarray, " n"]
+    table: pl.DataFrame,
+    terminated: Bool[np.ndarray, " n"],
+    truncated: Bool[np.ndarray, " n"],
+    *,
+    timed: bool = False,
 ) -> Episodes:
     """Group the rows of a table by episode.
 
@@ -52,18 +57,27 @@ def group_episodes(
         The table, with or without the columns ``episode_id`` and ``step``.
     terminated, truncated
         Flags of its rows.
+    timed
+        Whether another column shows that the rows of each episode are in the order of time.
 
     Raises
     ------
     LogsError
-        A step after the end of its episode, or steps that do not start together and rise.
+        A step after the end of its episode, steps that do not start together and rise, or an
+        episode in pieces of which nothing says that they belong together.
     """
     number, labels = _numbered(table)
-    order = np.argsort(number, kind="stable")
+    times = read_times(table)
+    order = np.argsort(number, kind="stable") if times is None else np.lexsort((times, number))
     number = number[order]
     same_episode = number[1:] == number[:-1]
     _check_ends(order, same_episode, terminated, truncated)
-    step, follows = _steps(table, order, same_episode)
+    if times is not None:
+        check_times(times, order, same_episode)
+        table = table.drop("step")
+    elif not (timed or "step" in table.columns or terminated.any() or truncated.any()):
+        _check_together(order, number, labels, same_episode)
+    step, follows = count_steps(table, order, same_episode)
     return Episodes(
         labels,
         order,
@@ -79,14 +93,24 @@ def _numbered(table: pl.DataFrame) -> tuple[np.ndarray, np.ndarray]:
     if "episode_id" not in table.columns:
         rows = np.arange(table.height)
         return rows, rows
-    series = read_labels(table, "episode_id")
-    labels = series.unique(maintain_order=True)
-    array = (
-        labels.to_numpy().astype(np.int64)
-        if labels.dtype.is_integer()
-        else np.array(labels.to_list(), dtype=object)
-    )
-    return encode(series, array), array
+    return label_codes(read_labels(table, "episode_id"))
+
+
+def _check_together(
+    order: np.ndarray, number: np.ndarray, labels: np.ndarray, same_episode: np.ndarray
+) -> None:
+    """Refuse an episode in pieces: two logs may have numbered their episodes alike."""
+    broken = same_episode & (np.diff(order) != 1)
+    if broken.any():
+        at = first_row(broken)
+        count = len(np.unique(number[:-1][broken]))
+        others = f" ({count:,} episodes are in pieces)" if count > 1 else ""
+        raise LogsError(
+            f"row {order[at + 1] + 1}, column 'episode_id': episode {shown(labels[number[at]])} "
+            f"goes on here after row {order[at] + 1} and rows of other episodes{others}, and "
+            "nothing says that the pieces are one episode. Give every episode an episode_id of its "
+            "own; or, if they are one, add a column step that numbers or times its rows."
+        )
 
 
 def _check_ends(
@@ -101,50 +125,3 @@ def _check_ends(
                 f"column {what!r} ends the episode. Start a new episode_id at row "
                 f"{order[at + 1] + 1}, or correct the flag of row {order[at] + 1}."
             )
-
-
-def _steps(
-    table: pl.DataFrame, order: np.ndarray, same_episode: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Step within the episode from 0, and whether each next row is of the very next step."""
-    starts = np.flatnonzero(np.r_[True, ~same_episode])
-    lengths = np.diff(np.r_[starts, len(order)])
-    counted = np.arange(len(order)) - np.repeat(starts, lengths)
-    if "step" not in table.columns:
-        return counted, same_episode
-    series = read_labels(table, "step")
-    if not series.dtype.is_integer():
-        raise LogsError(
-            f"column 'step': expected integers, found the text {series[0]!r}. Number the steps of "
-            "each episode 0, 1, 2, ..."
-        )
-    step = series.to_numpy()[order]
-    change = np.diff(step)
-    broken = same_episode & (change <= 0)
-    if broken.any():
-        at = first_row(broken)
-        raise LogsError(
-            f"row {order[at + 1] + 1}, column 'step': expected a step above {step[at]}, that of "
-            f"row {order[at] + 1} in the same episode, found {step[at + 1]}. Sort each episode by "
-            "step, and keep each step once."
-        )
-    base = step[starts]
-    if (base != base[0]).any():
-        at = first_row(base != base.min())
-        raise LogsError(
-            f"row {order[starts[at]] + 1}, column 'step': expected every episode to start at the "
-            f"same step, found one that starts at step {base[at]} and another at step "
-            f"{base.min()}. Log each episode from its first step: first states stand for the "
-            "initial distribution."
-        )
-    gaps = same_episode & (change > 1)
-    following = "next_obs" if "obs" in table.columns else "next_state"
-    if gaps.any() and following not in table.columns:
-        at = first_row(gaps)
-        raise LogsError(
-            f"row {order[at + 1] + 1}, column 'step': expected step {step[at] + 1} after step "
-            f"{step[at]}, found step {step[at + 1]}. Where steps are missing the next row does not "
-            f"give the next state: add the steps, or a column {following!r}."
-        )
-    # Numbers that jump are labels or times. What is discounted is the place in the episode.
-    return (counted if gaps.any() else step - base[0]), change == 1

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Bool
+from jaxtyping import Bool, Int
 
 from bayesdice_ppl.errors import LogsError
 from bayesdice_ppl.logs.labels import MISSING, shown_all
@@ -30,11 +30,14 @@ class UsableRows(NamedTuple):
         How many are not.
     steps
         The steps at which rows are left out, sorted.
+    missing
+        How many rows lack their next state. If they had it, none would be left out.
     """
 
     mask: Bool[np.ndarray, " n"]
     left_out: int
     steps: tuple[int, ...]
+    missing: int = 0
 
 
 def usable_rows(logs: Logs, gamma: float) -> UsableRows:
@@ -62,12 +65,31 @@ def usable_rows(logs: Logs, gamma: float) -> UsableRows:
     ending = np.intersect1d(steps, logs.step[logs.terminated])
     mask = ~(missing | np.isin(logs.step, ending))
     if not mask.any():
-        column = "next_obs" if logs.vector_states else "next_state"
-        raise LogsError(
-            f"expected rows whose next state is known, since gamma = {gamma:g}, found none. Those "
-            f"at steps {shown_all(steps, 5)} lack it, and where an episode terminated at such a "
-            "step, all rows of the step are left out. Map the column episode_id, so that the next "
-            f"row gives the next state; or add a column {column}; or use gamma = 0 if each row "
-            "stands alone."
+        raise LogsError(_none_left(logs, gamma, missing, steps))
+    left_out, where = int((~mask).sum()), tuple(int(s) for s in steps)
+    return UsableRows(mask, left_out, where, int(missing.sum()))
+
+
+def _none_left(
+    logs: Logs, gamma: float, missing: Bool[np.ndarray, " n"], steps: Int[np.ndarray, " k"]
+) -> str:
+    """Why no row is left, and what would keep most of them."""
+    column = "next_obs" if logs.vector_states else "next_state"
+    n, count = logs.n_transitions, int(missing.sum())
+    start = f"expected rows whose next state is known, since gamma = {gamma:g}, found none. "
+    if logs.n_episodes == n:
+        return (
+            f"{start}Each of the {n:,} rows is an episode of its own, and no next row says where "
+            "it led. Map the column episode_id, so that the next row does; or add a "
+            f"column {column}; or use gamma = 0 if each row stands alone."
+            f"{logs.proposal('episode_id')}{logs.proposal('terminated')}"
         )
-    return UsableRows(mask, int((~mask).sum()), tuple(int(s) for s in steps))
+    return (
+        f"{start}{count:,} of {logs.n_episodes:,} episodes are not terminated at their last row "
+        f"(at steps {shown_all(steps, 5)}), and nothing says where these rows led. Other episodes "
+        "terminated at the same steps. To keep only those would select on the outcome, so all "
+        f"rows of such steps are left out. What keeps all {n:,} rows: a column {column} that is "
+        f"filled in the {count:,} last rows of these episodes, and may be empty elsewhere; or, if "
+        "these episodes ended there too, terminated = true in these rows. If each row stands "
+        "alone, use gamma = 0."
+    )

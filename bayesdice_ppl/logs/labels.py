@@ -1,13 +1,19 @@
 """The user's labels of states, actions and episodes, and the codes that stand for them.
 
 Labels are integers or strings, and are kept as they were given. Where missing values turned a
-column of integers into floats, it is read as the integers that it held. Anything else is refused.
+column of integers into floats, it is read as the integers that it held. What has one text is a
+label too, by that text: dates, decimals, UUIDs, members of an Enum, periods and intervals of
+pandas. Anything else is refused.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from datetime import date, datetime
+from decimal import Decimal
+from enum import Enum
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 import polars as pl
@@ -16,6 +22,7 @@ from jaxtyping import Int, Shaped
 from bayesdice_ppl.checks import MOST_LISTED
 from bayesdice_ppl.errors import BayesDiceError
 
+_OF_PANDAS = ("Period", "Interval")
 MISSING = -1
 """Code of what the table does not hold, such as a next state."""
 
@@ -52,10 +59,37 @@ def as_labels(series: pl.Series, column: str, error: type[BayesDiceError]) -> pl
         return series.cast(pl.String)
     if kind == pl.Null:
         return series.cast(pl.Int64)
+    if kind == pl.Date:
+        return series.dt.to_string("%Y-%m-%d")
+    if isinstance(kind, pl.Decimal):
+        if kind.scale == 0:
+            labels = series.cast(pl.Int64, strict=False)
+            _refuse(series, series.is_not_null() & labels.is_null(), column, "below 2^63", error)
+            return labels
+        # 1.50 and 1.5 are one number, and so one label.
+        return series.cast(pl.String).str.strip_chars_end("0").str.strip_chars_end(".")
     raise error(
         f"column {column!r}: expected integer or string labels, found {kind}. Convert the column "
-        "to one of them; a list or a vector is no label."
+        "to one of them; a list or a vector is no label, and a time is none either."
     )
+
+
+def plain_label(value: Any) -> Any:
+    """What has one text as that text, a member of an Enum as its value; anything else as it is."""
+    if isinstance(value, Enum):
+        inside = value.value
+        return inside if isinstance(inside, int | str) and inside is not True else value.name
+    if isinstance(value, UUID):
+        return str(value)
+    if isinstance(value, Decimal) and value.is_finite():
+        # Without decimals it is an integer; with some, 1.50 and 1.5 are one number.
+        whole = int(value.as_tuple().exponent) >= 0
+        return int(value) if whole else f"{value:f}".rstrip("0").rstrip(".")
+    if isinstance(value, date) and not isinstance(value, datetime):
+        return value.isoformat()
+    if type(value).__name__ in _OF_PANDAS and type(value).__module__.startswith("pandas"):
+        return str(value)
+    return value
 
 
 def _refuse(
@@ -98,7 +132,11 @@ def label_array(values: Sequence[Any] | np.ndarray, what: str, error: type[Bayes
     """
     if isinstance(values, str) or not isinstance(values, Iterable):
         raise error(f"{what}: expected a list of integers or of strings, found {values!r}.")
-    items = list(values)
+    items = [plain_label(value) for value in values]
+    if any(isinstance(value, Decimal) for value in values):
+        # As in a column, where all have as many decimals as the one with the most.
+        kinds = {type(item) for item in items}
+        items = [str(item) for item in items] if kinds == {int, str} else items
     if all(isinstance(v, (int, np.integer)) and not isinstance(v, bool) for v in items):
         big = [v for v in items if abs(int(v)) > np.iinfo(np.int64).max]
         if big:
@@ -159,6 +197,17 @@ def _encode_integers(series: pl.Series, labels: Int[np.ndarray, " k"]) -> Int[np
         found = rank[np.minimum(place, len(labels) - 1)]
         inside = labels[found] == values
     return np.where(inside & series.is_not_null().to_numpy(), found, MISSING)
+
+
+def label_codes(series: pl.Series) -> tuple[Int[np.ndarray, " n"], Shaped[np.ndarray, " k"]]:
+    """Codes of labels in the order of first appearance, -1 for a null; and the k labels."""
+    labels = series.drop_nulls().unique(maintain_order=True)
+    array = (
+        labels.to_numpy().astype(np.int64)
+        if labels.dtype.is_integer()
+        else np.array(labels.to_list(), dtype=object)
+    )
+    return encode(series, array), array
 
 
 def decode(labels: Shaped[np.ndarray, " k"], codes: Int[np.ndarray, " n"]) -> pl.Series:

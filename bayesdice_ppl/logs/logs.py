@@ -19,11 +19,13 @@ from bayesdice_ppl.errors import LogsError
 from bayesdice_ppl.logs.actions import code_actions
 from bayesdice_ppl.logs.columns import read_flags, read_propensities, read_rewards
 from bayesdice_ppl.logs.episodes import group_episodes
+from bayesdice_ppl.logs.familiar import find_lookalikes
 from bayesdice_ppl.logs.groups import codes_of, looked_at, of_few_groups, read_groups
 from bayesdice_ppl.logs.labels import MISSING, decode
 from bayesdice_ppl.logs.schema import find_columns
 from bayesdice_ppl.logs.states import code_states
-from bayesdice_ppl.logs.tables import to_polars
+from bayesdice_ppl.logs.steps import clock_of
+from bayesdice_ppl.logs.tables import mapping_text, to_polars
 from bayesdice_ppl.logs.vectors import read_points
 
 
@@ -62,6 +64,9 @@ class Logs:
         The action space as declared, or None; always None for vectors.
     unused_columns
         Columns of the table that have no meaning here.
+    lookalikes
+        Our name -> a column of the table that looks like it by its name, where none was mapped and
+        leaving it out changes nothing but what a log may lack.
     groups
         Column -> its n values, a polars Series, of columns without another meaning that may say
         which rows belong together, such as ``user_id``.
@@ -82,6 +87,7 @@ class Logs:
     row: Int[np.ndarray, " n"]
     declared_actions: Shaped[np.ndarray, " k"] | None = None
     unused_columns: tuple[str, ...] = ()
+    lookalikes: Mapping[str, str] = field(default_factory=dict)
     groups: Mapping[str, pl.Series] = field(default_factory=dict)
 
     @property
@@ -97,6 +103,13 @@ class Logs:
     def group_codes(self, column: str) -> Int[np.ndarray, " n"]:
         """Which group each transition is in by a column of `groups`, shape (n,)."""
         return codes_of(self.groups[column], column)
+
+    def proposal(self, key: str) -> str:
+        """How to map the column that looks like one of ours; empty where there is none."""
+        if key not in self.lookalikes:
+            return ""
+        name = self.lookalikes[key]
+        return f" The column {name!r} looks like it: if it is, pass {mapping_text({key: name})}."
 
     @property
     def n_transitions(self) -> int:
@@ -173,6 +186,7 @@ class Logs:
         *,
         columns: Mapping[str, str] | None = None,
         actions: Sequence[Any] | None = None,
+        ignore: Sequence[str] = (),
     ) -> Logs:
         """Validate any dataframe of logged transitions.
 
@@ -181,19 +195,24 @@ class Logs:
         frame
             A polars, pandas, pyarrow, ... dataframe: one row per step with columns ``state``,
             ``action``, ``reward`` and optionally ``episode_id`` (default: every row an episode of
-            its own), ``step`` (default: the order of the rows), ``next_state`` (default: the next
-            row of the episode), ``terminated`` (default: never), ``truncated`` (default: the last
-            row of an episode that does not terminate) and ``propensity``. For vectors give, in the
-            place of ``state`` and ``next_state``, list columns ``obs`` and ``next_obs`` or a
-            column for each number, ``obs_0``, ``obs_1``, ..., ``next_obs_0``, ...; likewise a list
-            column ``action`` or ``action_0``, ... A row whose next observation is empty does not
-            hold it; the propensity of a vector is a density.
+            its own), ``step`` (numbers, or times by which the rows of an episode are sorted;
+            default: the order of the rows), ``next_state`` (default: the next row of the episode),
+            ``terminated`` (default: never), ``truncated`` (default: the last row of an episode that
+            does not terminate) and ``propensity``. For vectors give, in the place of ``state`` and
+            ``next_state``, list columns ``obs`` and ``next_obs`` or a column for each number,
+            ``obs_0``, ``obs_1``, ..., ``next_obs_0``, ...; likewise a list column ``action`` or
+            ``action_0``, ... A row whose next observation is empty does not hold it; the propensity
+            of a vector is a density.
         columns
             Our name -> the table's name, e.g. ``{"action": "item_id"}``; for a vector the list
             column, or what stands before the numbers: ``{"obs": "x"}`` for ``x_0``, ``x_1``, ...
             Where the table holds two columns of one meaning, mapping one chooses it.
         actions
             The action space; a logged action outside it is refused. Not for vectors.
+        ignore
+            Columns that are not what their names say, e.g. ``["done"]``. A column that looks like
+            one of ours, such as ``done`` or ``traj_id``, is refused where leaving it out would
+            change the log: map it with `columns`, or name it here. It may still group rows.
 
         Raises
         ------
@@ -201,20 +220,24 @@ class Logs:
             With the row (counted from 1) and the column, what was expected and what to do.
         """
         whole = to_polars(frame, LogsError)
-        table, vectors, unused = find_columns(whole, columns)
+        table, vectors, unused = find_columns(whole, columns, ignore)
         if table.height < 2:
             raise LogsError(
                 "expected at least two rows, found "
                 f"{'none' if table.height == 0 else 'one'}. Add transitions: a spread cannot be "
                 "estimated from fewer."
             )
+        left = [name for name in unused if name not in ignore]
+        lookalikes = find_lookalikes(whole, table, vectors, left, columns)
         state = read_points(table, "obs" if "obs" in vectors else "state", vectors)
         action = read_points(table, "action", vectors)
         reward = read_rewards(table)
         propensity = read_propensities(table, density="action" in vectors)
         terminated = read_flags(table, "terminated")
         truncated = read_flags(table, "truncated")
-        episodes = group_episodes(table, terminated, truncated)
+        # A clock that runs backward within an episode was refused above.
+        timed = "step" in lookalikes and clock_of(whole[lookalikes["step"]]) is not None
+        episodes = group_episodes(table, terminated, truncated, timed=timed)
         order = episodes.order
         states = code_states(table, state, order, episodes.adjacent)
         coded = code_actions(action, actions, order)
@@ -234,6 +257,7 @@ class Logs:
             row=order + 1,
             declared_actions=coded.declared,
             unused_columns=unused,
+            lookalikes=lookalikes,
             groups=read_groups(whole, unused, order),
         )
 

@@ -8,12 +8,14 @@ user's mapping chooses one.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 import polars as pl
 
+from bayesdice_ppl.checks import listed
 from bayesdice_ppl.errors import LogsError
+from bayesdice_ppl.logs.familiar import guess
 from bayesdice_ppl.logs.tables import map_columns
 
 COLUMNS = (
@@ -59,7 +61,9 @@ class LogTable(NamedTuple):
     unused: tuple[str, ...]
 
 
-def find_columns(frame: pl.DataFrame, columns: Mapping[str, str] | None) -> LogTable:
+def find_columns(
+    frame: pl.DataFrame, columns: Mapping[str, str] | None, ignore: Sequence[str] = ()
+) -> LogTable:
     """Find the columns of a log in a table.
 
     Parameters
@@ -69,6 +73,8 @@ def find_columns(frame: pl.DataFrame, columns: Mapping[str, str] | None) -> LogT
     columns
         Our name -> the table's name. For a vector this is a list column or, where there is no
         column of that name, what stands before the numbers: ``{"obs": "x"}`` for x_0, x_1, ...
+    ignore
+        Columns of the table that are not what their names say.
 
     Raises
     ------
@@ -85,6 +91,9 @@ def find_columns(frame: pl.DataFrame, columns: Mapping[str, str] | None) -> LogT
     for key, name in mapping.items():
         if not isinstance(name, str):
             raise LogsError(f"columns: expected the name of a column for {key!r}, found {name!r}.")
+    _check_ignored(frame, mapping, ignore)
+    all_columns = frame.columns
+    frame = frame.drop(list(ignore))
     found = {key: _find(key, frame, mapping) for key in (*_LABELS, *_VECTORS, "action")}
     ignored = _choose(found)
     vectors: set[str] = set()
@@ -107,16 +116,48 @@ def find_columns(frame: pl.DataFrame, columns: Mapping[str, str] | None) -> LogT
         vectors.add(key)
     structs = [frame.select(names).to_struct(name) for name, names in packed.items()]
     rest = frame.drop([name for names in packed.values() for name in names])
+    required = ("obs" if "obs" in vectors else "state", "action", "reward")
     table, unused = map_columns(
         rest.with_columns(structs),
         mapping,
         [key for key in COLUMNS if key not in ignored],
-        ("obs" if "obs" in vectors else "state", "action", "reward"),
+        required,
         LogsError,
         instead=_INSTEAD,
+        guessed=_guess_missing(frame, [key for key in required if key not in mapping]),
         option="--columns",
     )
-    return LogTable(table, frozenset(vectors), unused)
+    kept = {*unused, *ignore}
+    return LogTable(table, frozenset(vectors), tuple(c for c in all_columns if c in kept))
+
+
+def _check_ignored(
+    frame: pl.DataFrame, mapping: Mapping[str, str], ignore: Collection[str]
+) -> None:
+    if isinstance(ignore, str) or not all(isinstance(name, str) for name in ignore):
+        raise LogsError(f"ignore: expected a list of names of columns, found {ignore!r}.")
+    for name in ignore:
+        if name not in frame.columns:
+            raise LogsError(
+                f"ignore: expected a column of the table (--ignore), found {name!r}. It has "
+                f"{listed(frame.columns, 99)}."
+            )
+        if name in mapping.values():
+            raise LogsError(
+                f"ignore: {name!r} is mapped by columns= (--columns) too. Do one of them."
+            )
+
+
+def _guess_missing(frame: pl.DataFrame, required: Sequence[str]) -> dict[str, str]:
+    """What may be meant where a required column is missing: vectors are observations."""
+    missing = [key for key in required if not _find(key, frame, {})]
+    found = guess(frame.columns, missing)
+    where = found.get("state")
+    if where is None and "state" in missing:
+        return found | guess(frame.columns, ["obs"])
+    if where is not None and isinstance(frame[where].dtype, pl.List | pl.Array):
+        return {"obs" if key == "state" else key: name for key, name in found.items()}
+    return found
 
 
 class _Found(NamedTuple):

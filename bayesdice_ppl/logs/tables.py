@@ -1,14 +1,12 @@
 """Any table in, one polars frame out, with the user's column names mapped to ours.
 
-Polars reads files, and narwhals takes dataframes of any library. This module turns what can go
-wrong there into messages for people.
+Narwhals takes dataframes of any library. What can go wrong there becomes a message for people.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping
-from pathlib import Path
+from decimal import Decimal
 from typing import Any
 
 import narwhals as nw
@@ -16,58 +14,7 @@ import polars as pl
 
 from bayesdice_ppl.checks import listed
 from bayesdice_ppl.errors import BayesDiceError
-
-_READERS = {".csv": "CSV", ".parquet": "Parquet", ".pq": "Parquet"}
-
-
-def read_table(path: str | os.PathLike[str], error: type[BayesDiceError]) -> pl.DataFrame:
-    """Read a CSV or Parquet file.
-
-    Parameters
-    ----------
-    path
-        File ending in ``.csv``, ``.parquet`` or ``.pq``.
-    error
-        The exception class to raise, which says whose table it is.
-
-    Returns
-    -------
-    polars.DataFrame
-        The table as it stands, types inferred from all rows.
-
-    Raises
-    ------
-    BayesDiceError
-        The file is missing, empty, of another kind, or cannot be parsed.
-    """
-    path = Path(path)
-    kind = _READERS.get(path.suffix.lower())
-    if kind is None:
-        raise error(
-            f"{path}: expected a file ending in .csv, .parquet or .pq, found "
-            f"{path.suffix or 'no ending'!r}. Convert it, or read it yourself and use "
-            "from_dataframe."
-        )
-    if not path.exists():
-        raise error(f"{path}: no such file. Check the path.")
-    if not path.is_file():
-        raise error(f"{path}: expected a file, found a folder. Give the path of a file.")
-    if path.stat().st_size == 0:
-        raise error(f"{path}: expected a header and rows, found an empty file.")
-    try:
-        if kind == "Parquet":
-            return pl.read_parquet(path)
-        # Types from the whole file: a column that turns to text at row 5,000 must not surprise.
-        frame = pl.read_csv(path, infer_schema_length=None)
-    except (pl.exceptions.PolarsError, OSError, UnicodeDecodeError) as cause:
-        first_line = (str(cause).strip() or type(cause).__name__).splitlines()[0]
-        raise error(f"{path}: cannot be read as {kind}: {first_line}") from cause
-    for name in frame.columns:
-        # Polars gives this name to the second column of a name.
-        original, mark, _ = name.rpartition("_duplicated_")
-        if mark and original in frame.columns:
-            raise error(f"{path}: column {original!r} appears more than once. Keep one.")
-    return frame
+from bayesdice_ppl.logs.labels import plain_label
 
 
 def to_polars(frame: Any, error: type[BayesDiceError]) -> pl.DataFrame:
@@ -79,7 +26,10 @@ def to_polars(frame: Any, error: type[BayesDiceError]) -> pl.DataFrame:
         Not a dataframe, or a column mixes types (the column and a row of each type are named).
     """
     if isinstance(frame, pl.DataFrame):
-        return frame
+        objects = [series for series in frame.get_columns() if series.dtype == pl.Object]
+        texts = [(series.name, _as_texts(series.to_list())) for series in objects]
+        return frame.with_columns(pl.Series(name, own) for name, own in texts if own is not None)
+    frame = _with_index(frame, error)
     try:
         native = nw.from_native(frame)
     except nw.exceptions.DuplicateError as cause:
@@ -99,13 +49,78 @@ def to_polars(frame: Any, error: type[BayesDiceError]) -> pl.DataFrame:
     columns: dict[str, pl.Series] = {}
     for name in names:
         series = eager[name]
+        failure: Exception | None = None
         try:
             columns[name] = series.to_polars()
-        except Exception as cause:
+        except Exception as failed:
             # Each backend raises a class of its own, all for one reason: an object column whose
-            # values are not of one type.
-            raise error(_mixed_types(name, series.to_list())) from cause
+            # values are not of one type, or of one that it does not know.
+            failure = failed
+        if name in columns and _is_plain(columns[name].dtype):
+            continue
+        values = series.to_list()
+        labels = _as_texts(values)
+        if labels is not None:
+            columns[name] = pl.Series(name, labels)
+        elif failure is not None:
+            raise error(_mixed_types(name, values)) from failure
     return pl.DataFrame(columns)
+
+
+def _is_plain(dtype: pl.DataType) -> bool:
+    """Whether polars itself knows what a column holds, and not only the library that it is from."""
+    foreign = isinstance(dtype, pl.Object | pl.Binary | pl.Struct)
+    return not foreign and not str(dtype).startswith("Extension")
+
+
+def _as_texts(values: list[Any]) -> list[Any] | None:
+    """Objects as labels, where each has one text; None where one of them has none."""
+    labels = [None if _is_missing(value) else plain_label(value) for value in values]
+    kinds = {type(label) for label in labels if label is not None}
+    same = kinds <= {int} or kinds <= {str}
+    if kinds == {int, str} and all(isinstance(v, Decimal) for v in values if not _is_missing(v)):
+        return [None if label is None else str(label) for label in labels]
+    return labels if same else None
+
+
+def _is_missing(value: Any) -> bool:
+    """None, NaN, and what pandas has for missing values."""
+    return value is None or type(value).__name__ in ("NAType", "NaTType") or value != value
+
+
+def _with_index(frame: Any, error: type[BayesDiceError]) -> Any:
+    """Turn the named levels of an index, as pandas has them, into columns.
+
+    Raises
+    ------
+    BayesDiceError
+        A level differs from the column of its name, or no level of several has a name.
+    """
+    index = getattr(frame, "index", None)
+    if index is None or not hasattr(index, "names") or not hasattr(frame, "reset_index"):
+        return frame
+    levels = list(enumerate(index.names))
+    named = [level for level, name in levels if name is not None]
+    if len(levels) > 1 and not named:
+        raise error(
+            f"expected names for the {len(levels)} levels of the table's index, found none. Name "
+            "them (frame.index.names = ['episode_id', 'step']) to have them read as columns, or "
+            "drop them (frame.reset_index(drop=True))."
+        )
+    known = list(frame.columns)
+    for level in [level for level in named if index.names[level] in known]:
+        name = index.names[level]
+        if known.count(name) == 1 and list(index.get_level_values(level)) != list(frame[name]):
+            raise error(
+                f"expected one meaning of {name!r}, found a column and a level of the index that "
+                "differ. Rename one of them."
+            )
+        named.remove(level)
+    # Levels without a name number the rows.
+    drop = [level for level, _ in levels if level not in named]
+    if len(drop) == len(levels):
+        return frame
+    return (frame.reset_index(level=drop, drop=True) if drop else frame).reset_index()
 
 
 def _mixed_types(name: str, values: Iterable[Any]) -> str:
@@ -129,6 +144,7 @@ def map_columns(
     error: type[BayesDiceError],
     *,
     instead: Mapping[str, str] | None = None,
+    guessed: Mapping[str, str] | None = None,
     option: str = "",
 ) -> tuple[pl.DataFrame, tuple[str, ...]]:
     """Rename the user's columns to the known ones and keep those.
@@ -145,6 +161,8 @@ def map_columns(
         The exception class to raise.
     instead
         Required name -> what to add to the message where it is missing.
+    guessed
+        Known name -> a column that looks like it, to propose where a required one is missing.
     option
         The option of the command line that maps columns; empty where there is none.
 
@@ -183,14 +201,29 @@ def map_columns(
     }
     for key in required:
         if key not in present:
-            by_option = f" ({option} {key}=...)" if option else ""
             raise error(
                 f"missing column {key!r}{(instead or {}).get(key, '')}. The table has "
-                f"{_names(frame)}. Rename a column, or map it with "
-                f"columns={{{key!r}: ...}}{by_option}."
+                f"{_names(frame)}. {_how_to_map(key, mapping, guessed or {}, option)}"
             )
     unused = tuple(name for name in frame.columns if name not in present.values())
     return frame.select(pl.col(source).alias(key) for key, source in present.items()), unused
+
+
+def mapping_text(columns: Mapping[str, str], option: str = "--columns") -> str:
+    """How a mapping of columns is written, in Python and on the command line."""
+    pairs = ", ".join(f"{key!r}: {name!r}" for key, name in columns.items())
+    words = ",".join(f"{key}={name}" for key, name in columns.items())
+    return f"columns={{{pairs}}}" + (f" ({option} {words})" if option else "")
+
+
+def _how_to_map(
+    key: str, mapping: Mapping[str, str], guessed: Mapping[str, str], option: str
+) -> str:
+    if not guessed:
+        by_option = f" ({option} {key}=...)" if option else ""
+        return f"Rename a column, or map it with columns={{{key!r}: ...}}{by_option}."
+    alike = ", ".join(f"{name!r} looks like {key!r}" for key, name in guessed.items())
+    return f"{alike}: if it is, pass {mapping_text({**mapping, **guessed}, option)}."
 
 
 def _names(frame: pl.DataFrame) -> str:

@@ -16,9 +16,10 @@ from jaxtyping import Bool, Float, Int, Shaped
 from bayesdice_ppl.errors import LogsError, PoliciesError
 from bayesdice_ppl.logs.labels import MISSING, label_kind, shown, shown_all
 from bayesdice_ppl.logs.logs import Logs
+from bayesdice_ppl.policies.asking import ask
 from bayesdice_ppl.policies.interface import ContinuousPolicy, Policy
 from bayesdice_ppl.policies.policies import Policies
-from bayesdice_ppl.policies.tabular import TabularPolicy, check_probabilities, number_table
+from bayesdice_ppl.policies.tabular import TabularPolicy, whole_probabilities
 
 
 class AlignedPolicies(NamedTuple):
@@ -172,15 +173,15 @@ def _tabulate(
         )
     if not isinstance(policy, TabularPolicy):
         rows = np.flatnonzero(needed)
-        found = number_table(policy.probs(logs.state_labels[rows]), f"policy {name!r}: probs")
+        states = logs.state_labels[rows]
+        found = ask(name, "probs", lambda some: policy.probs(states[some]), states)
         if found.shape != (len(rows), len(actions)):
             raise PoliciesError(
                 f"policy {name!r}: expected probs of {len(rows)} states to give shape "
                 f"{(len(rows), len(actions))}, one column for each action of the action space, "
                 f"found {found.shape}."
             )
-        check_probabilities(found, logs.state_labels[rows], actions, name)
-        table[rows] = found
+        table[rows] = whole_probabilities(found, states, actions, name, rounded=False)[0]
         return table
     if label_kind(policy.states) != label_kind(logs.state_labels):
         raise PoliciesError(

@@ -17,6 +17,7 @@ from bayesdice_ppl.checks import one_of
 from bayesdice_ppl.errors import LogsError, PoliciesError, SettingsError
 from bayesdice_ppl.logs.logs import Logs
 from bayesdice_ppl.policies.alignment import align_continuous, align_policies
+from bayesdice_ppl.policies.asking import ask
 from bayesdice_ppl.policies.cloning.clone import clone_policy
 from bayesdice_ppl.policies.cloning.report import CloneReport
 from bayesdice_ppl.policies.cloning.settings import Clone
@@ -160,7 +161,7 @@ def log_logged(logs: Logs) -> Float[np.ndarray, " n"]:
     if logs.propensity is None:
         raise LogsError(
             "behavior='logged': expected propensities, found no column propensity. Add "
-            "one, or use another behavior."
+            f"one, or use another behavior.{logs.proposal('propensity')}"
         )
     return np.log(logs.propensity)
 
@@ -189,7 +190,8 @@ def _log_density(
 ) -> Float[np.ndarray, " n"]:
     ((_, candidate),) = align_continuous(logs, {name: policy})
     seen = logs.state_labels[logs.state]
-    found = np.asarray(candidate.log_prob(seen, logs.action_vector), dtype=np.float64)
+    action = logs.action_vector
+    found = ask(name, "log_prob", lambda some: candidate.log_prob(seen[some], action[some]), seen)
     if found.shape != (logs.n_transitions,):
         raise PoliciesError(
             f"policy {name!r}: expected log_prob(obs, action) to give shape "

@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Float
 
 from bayesdice_ppl.errors import PoliciesError
+from bayesdice_ppl.policies.asking import number_array
 from bayesdice_ppl.policies.interface import NormalPolicy
 
 _MOST_ROWS = 64
@@ -48,7 +49,8 @@ def checked_moments(
         density is another one.
     """
     given_mean, given_sd = policy.normal_moments(obs)
-    mean, sd = np.asarray(given_mean, dtype=np.float64), np.asarray(given_sd, dtype=np.float64)
+    mean = number_array(given_mean, f"policy {name!r}: mean of normal_moments")
+    sd = number_array(given_sd, f"policy {name!r}: standard deviation of normal_moments")
     shape = (len(obs), n_numbers)
     if mean.shape != shape or sd.shape not in ((), shape[1:], shape):
         raise PoliciesError(
@@ -84,7 +86,8 @@ def _check_density(
     shape = (_OFFSETS, *mean.shape)
     offset = 2.0 * np.sin(1.0 + np.arange(math.prod(shape))).reshape(shape)
     expected = np.sum(-0.5 * offset**2 - np.log(sd * math.sqrt(2.0 * math.pi)), axis=2)
-    found = np.asarray(policy.log_prob(obs[rows], mean + sd * offset), dtype=np.float64)
+    action = mean + sd * offset
+    found = number_array(policy.log_prob(obs[rows], action), f"policy {name!r}: log_prob")
     # Single precision loses the digits in which a mean is larger than the deviation.
     rounding = 1e-2 + 1e-6 * np.sum(np.abs(mean) / sd, axis=1) + 1e-4 * np.abs(expected)
     if found.shape != expected.shape or not np.all(np.abs(found - expected) <= rounding):

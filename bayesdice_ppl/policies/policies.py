@@ -9,7 +9,9 @@ from typing import Any, final
 import polars as pl
 
 from bayesdice_ppl.errors import PoliciesError
-from bayesdice_ppl.logs.tables import read_table, to_polars
+from bayesdice_ppl.logs.files import read_table
+from bayesdice_ppl.logs.tables import to_polars
+from bayesdice_ppl.policies.given import as_policy, is_dataframe
 from bayesdice_ppl.policies.interface import ContinuousPolicy, Policy
 from bayesdice_ppl.policies.table import read_tables, write_tables
 from bayesdice_ppl.policies.tabular import TabularPolicy
@@ -22,9 +24,13 @@ class Policies(Mapping[str, Policy | ContinuousPolicy]):
     Parameters
     ----------
     policies
-        Name -> policy. A policy is anything with a method ``probs(obs) -> (batch, n_actions)``,
-        `TabularPolicy` among them, or, for continuous actions, with ``sample`` and ``log_prob``,
-        `GaussianPolicy` among them.
+        Name -> policy, or a table as `from_dataframe` takes. A policy is anything with a method
+        ``probs(obs) -> (batch, n_actions)``, `TabularPolicy` among them, or, for continuous
+        actions, with ``sample`` and ``log_prob``, `GaussianPolicy` among them. It may also be a
+        function ``f(states) -> (batch, n_actions)``, a dict ``{state: action}`` or ``{state:
+        {action: probability}}``, an array of shape (S, A) for states 0 .. S-1 and actions
+        0 .. A-1, or a dataframe: with the columns ``state, action, prob``, or, in pandas, with
+        states as its index and actions as its columns.
 
     Raises
     ------
@@ -32,26 +38,22 @@ class Policies(Mapping[str, Policy | ContinuousPolicy]):
         There are no candidates, a name is not a string, or an object is not a policy.
     """
 
-    def __init__(self, policies: Mapping[str, Policy | ContinuousPolicy]):
+    def __init__(self, policies: Mapping[str, Any] | Any):
+        if is_dataframe(policies):
+            policies = read_tables(to_polars(policies, PoliciesError), None)
         if policies is not None and not isinstance(policies, Mapping):
             raise PoliciesError(
                 f"policies: expected a dict of name -> policy, found {type(policies).__name__}."
             )
         if not policies:
             raise PoliciesError("policies: expected at least one candidate, found none.")
-        for name, policy in policies.items():
+        for name in policies:
             if not isinstance(name, str) or not name.strip() or not name.isprintable():
                 raise PoliciesError(
                     "policies: expected names that are printable strings and not blank, found "
                     f"{name!r}."
                 )
-            if not isinstance(policy, Policy | ContinuousPolicy):
-                raise PoliciesError(
-                    f"policy {name!r}: expected an object with a method probs(obs) -> (batch, "
-                    "n_actions), or for continuous actions with sample(rng_key, obs, n) and "
-                    f"log_prob(obs, action), found {type(policy).__name__}."
-                )
-        self._policies = dict(policies)
+        self._policies = {name: as_policy(name, policy) for name, policy in policies.items()}
 
     @classmethod
     def from_dataframe(cls, frame: Any, *, columns: Mapping[str, str] | None = None) -> Policies:
@@ -70,6 +72,16 @@ class Policies(Mapping[str, Policy | ContinuousPolicy]):
             With the row, the policy and the state.
         """
         return cls(read_tables(to_polars(frame, PoliciesError), columns))
+
+    @property
+    def notes(self) -> list[str]:
+        """What was done to the candidates' numbers: rows that were made to sum to 1."""
+        return [
+            f"the probabilities of {name} were written with few decimals, and sums were off by up "
+            f"to {policy.rounding:.2g}: each was divided by its state's sum"
+            for name, policy in self.items()
+            if isinstance(policy, TabularPolicy) and policy.rounding > 0.0
+        ]
 
     @property
     def tabular(self) -> bool:
@@ -110,7 +122,7 @@ class Policies(Mapping[str, Policy | ContinuousPolicy]):
 def read_policies(
     path: str | os.PathLike[str], *, columns: Mapping[str, str] | None = None
 ) -> Policies:
-    """Read candidates from a CSV or Parquet table ``policy, state, action, prob``.
+    """Read candidates from a table ``policy, state, action, prob`` in a file.
 
     A pair of state and action that a policy's rows leave out has probability 0. A state that they
     leave out is refused when the log visits it.
@@ -118,17 +130,19 @@ def read_policies(
     Parameters
     ----------
     path
-        The file.
+        The file, of any kind that `read_logs` takes.
     columns
         Our name -> the file's name, e.g. ``{"prob": "probability"}``.
 
     Raises
     ------
     PoliciesError
-        The file cannot be read; a probability is outside [0, 1]; those of a state do not sum to 1
-        within 1e-6; a (policy, state, action) appears twice. The message says where.
+        The file cannot be read; a probability is outside [0, 1]; those of a state do not sum to 1,
+        but for rounding (see `TabularPolicy`); a (policy, state, action) appears twice. The message
+        says where.
     """
-    frame = read_table(path, PoliciesError)
+    prob = (columns or {}).get("prob", "prob")
+    frame = read_table(path, PoliciesError, is_number=lambda name: name == prob)
     try:
         return Policies.from_dataframe(frame, columns=columns)
     except PoliciesError as error:

@@ -10,7 +10,7 @@ import polars as pl
 from bayesdice_ppl.errors import PoliciesError
 from bayesdice_ppl.logs.labels import as_labels, encode, sorted_labels
 from bayesdice_ppl.logs.tables import map_columns
-from bayesdice_ppl.policies.tabular import TabularPolicy, check_probabilities
+from bayesdice_ppl.policies.tabular import TabularPolicy, whole_probabilities
 
 COLUMNS = ("policy", "state", "action", "prob")
 
@@ -55,14 +55,16 @@ def read_tables(frame: pl.DataFrame, columns: Mapping[str, str] | None) -> dict[
     _check_duplicates(codes, policy, state, action)
 
     values = np.zeros((len(names), len(states), len(actions)))
-    present = np.zeros((len(names), len(states)), dtype=bool)
-    values[codes] = prob
-    present[codes[0], codes[1]] = True
+    given = np.zeros(values.shape, dtype=bool)
+    values[codes], given[codes] = prob, True
+    present = given.any(axis=2)
     candidates = {}
     for j, name in enumerate(names.tolist()):
         rows = present[j]
-        check_probabilities(values[j, rows], states[rows], actions, name)
-        candidates[name] = TabularPolicy(values[j, rows], states[rows], actions)
+        written, mine = given[j, rows], states[rows]
+        whole, rounding = whole_probabilities(values[j, rows], mine, actions, name, written)
+        candidates[name] = TabularPolicy(whole, mine, actions)
+        candidates[name].rounding = rounding
     return candidates
 
 

@@ -17,6 +17,8 @@ from jaxtyping import Float
 from bayesdice_ppl.belief import (
     SUPPORT,
     SupportWarning,
+    note_on_starts,
+    read_notes,
     read_statistic,
     read_support,
     read_unseen,
@@ -178,7 +180,7 @@ def select(
     launched = score.launches(n_policies)
     launch = [] if launched is None else prefix[:launched]
     k = score.depth(n_policies) if score.k is None else score.k
-    warned = support_warnings or []
+    warned, starts = support_warnings or [], note_on_starts(belief)
     reasons = [warning.sentence for warning in warned if warning.abstain and abstain]
     return Selection(
         order=[names[i] for i in order],
@@ -196,6 +198,8 @@ def select(
         warnings=[warning.sentence for warning in warned],
         notes=[
             *_notes_on_support(support_warnings, support),
+            *([] if starts is None else [starts]),
+            *read_notes(belief),
             *on_unseen,
             *score.notes(values, names, prefix),
             *_notes_on_places(score, len(prefix), asked=asked),

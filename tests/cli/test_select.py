@@ -2,6 +2,7 @@ import json
 import subprocess
 import sys
 
+import h5py
 import jax
 import numpy as np
 import polars as pl
@@ -127,6 +128,10 @@ LOG_FAULTS = {
         changed(GOOD_LOGS.with_columns(pl.col("state").cast(pl.Float64)), "state", 6, 0.5),
         ["row 7", "'state'"],
     ),
+    "end under another name": (
+        GOOD_LOGS.with_columns(pl.Series("done", [0, 1] * 4)),
+        ["'done' looks like 'terminated'", "--columns terminated=done", "--ignore done"],
+    ),
     "flag that is none": (
         GOOD_LOGS.with_columns(pl.Series("terminated", ["no"] * 8)),
         ["row 1", "'terminated'"],
@@ -187,6 +192,7 @@ def test_bad_candidates_exit_2_and_name_the_place(fault, place, run):
         (["--columns", "action=nothing"], ["nothing"]),
         (["--columns", "item=action"], ["columns: expected one of", "'item'"]),
         (["--actions", "0"], ["--actions", "row 2"]),
+        (["--ignore", "nothing"], ["--ignore", "'nothing'"]),
         (["--inference", "guess"], ["inference", "guess", "svi"]),
         (["--penalty", "cubic"], ["penalty", "cubic"]),
         (["--preset", "paper", "--joint"], ["preset", "joint"]),
@@ -458,13 +464,35 @@ def test_information_has_the_pairs_that_the_log_does_not(tmp_path, run):
 
 
 @pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        (lambda file: file["posterior/value"].write_direct(np.full((1, 4000, 3), 1e300)), "1e+300"),
+        (lambda file: file.attrs.update(settings="[" * 50_000), "attribute settings"),
+        (lambda file: file["posterior/value"].attrs.update(scale_factor="half"), "damaged"),
+        (lambda file: file.__setitem__("posterior/x", file["/"]), "leads back to itself"),
+    ],
+    ids=["large", "deep", "scale", "loop"],
+)
+def test_a_damaged_belief_exits_2_in_a_sentence(fitted, damage, words, tmp_path, run):
+    path = tmp_path / "belief.nc"
+    path.write_bytes(fitted.read_bytes())
+    with h5py.File(path, "a") as file:
+        damage(file)
+    code, out = run("rank", path)
+    assert code == 2
+    assert out.err.startswith("Error: ")
+    assert words in out.err
+    assert "Traceback" not in out.err
+
+
+@pytest.mark.parametrize(
     ("more", "words"),
     [
         (["--costs", "a=3"], ["budget: expected it beside costs"]),
         (["--costs", "a", "--budget", "1"], ["--costs", "name=cost"]),
         (["--costs", "a=x,b=1,logged=1", "--budget", "1"], ["a number as the cost of 'a'"]),
         (["--costs", "a=1,a=2", "--budget", "1"], ["'a' is given twice"]),
-        (["--costs", "nowhere.csv", "--budget", "1"], ["nowhere.csv cannot be read"]),
+        (["--costs", "nowhere.csv", "--budget", "1"], ["--costs: nowhere.csv: no such file"]),
         (["--costs", "a=3,b=2,logged=2", "--budget", "1"], ["the cost of the cheapest"]),
         (["--must-include", "z"], ["must_include: expected names", "found 'z'"]),
         (["--must-exclude", "a,,b"], ["--must-exclude", "names between commas"]),

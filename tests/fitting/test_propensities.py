@@ -6,6 +6,8 @@ import jax
 import numpy as np
 import polars as pl
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import bayesdice_ppl as bd
 from bayesdice_ppl.fitting.propensities import misfit
@@ -55,6 +57,45 @@ def test_actions_that_a_unit_draws_once_are_not_blamed():
             found.append(misfit(state, action, np.full(1_000, 0.5), units).chance < 0.05)
     assert np.mean(by_row) > 0.3
     assert np.mean(by_unit) < 0.05 + 4.5 * np.sqrt(0.05 / 200)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2)), min_size=2, max_size=12))
+def test_a_state_of_several_actions_has_none_of_propensity_one(rows):
+    """Whatever the size of the log: a plain loop over its states says how far they are off."""
+    state, action = (np.array(each) for each in zip(*rows, strict=True))
+    square = 0.0
+    for s, _ in rows:
+        taken = [a for other, a in rows if other == s]
+        square += sum((1 - taken.count(a) / len(taken)) ** 2 for a in {*taken}) / len(rows)
+    found = misfit(state, action, np.ones(len(rows)), np.arange(len(rows)))
+    assert found.certain == (square > 0.0)
+    assert found.found == pytest.approx(np.sqrt(square))
+    # With one propensity below 1 in each state it may be a mixture of policies.
+    mixed = np.ones(len(rows))
+    mixed[np.unique(state, return_index=True)[1]] = 0.5
+    assert not misfit(state, action, mixed, np.arange(len(rows))).certain
+
+
+@pytest.mark.parametrize(
+    ("method", "said"), [("wpdis", True), ("wpdis:fitted", False), ("dirichlet", False)]
+)
+def test_other_methods_say_so_where_they_use_them(method, said):
+    frame = pl.DataFrame(
+        {
+            "state": [0, 0, 1, 1] * 5,
+            "action": [0, 1] * 10,
+            "reward": [0.0, 1.0, 1.0, 0.5, 0.25] * 4,
+            "propensity": 1.0,
+        }
+    )
+    logs = bd.Logs.from_dataframe(frame, actions=[0, 1])
+    policies = {"even": bd.TabularPolicy([[0.5, 0.5]] * 2)}
+    found = bd.baselines.estimate_all(method, logs, policies, gamma=0.0, rng_key=jax.random.key(0))
+    told = [w for w in found.support_warnings if "propensities are 1" in w]
+    assert bool(told) == said
+    if said:
+        assert "off by 71%" in told[0]
 
 
 @pytest.mark.parametrize(("told", "said"), [((1 / 3, 1 / 3), True), ((0.8, 0.2), False)])

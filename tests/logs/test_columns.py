@@ -42,10 +42,10 @@ def test_numbers_as_text_are_refused_too():
     "values",
     [
         [[1.0]] * 5,
-        [datetime.date(2020, 1, 1)] * 5,
+        [datetime.datetime(2020, 1, 1)] * 5,
         pl.Series([object()] * 5, dtype=pl.Object),
     ],
-    ids=["lists", "dates", "objects"],
+    ids=["lists", "times", "objects"],
 )
 @pytest.mark.parametrize("column", ["reward", "state", "terminated", "step", "episode_id"])
 def test_columns_of_another_kind_are_refused_by_name(column, values):

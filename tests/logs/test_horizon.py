@@ -76,8 +76,45 @@ def test_one_hole_in_the_column_takes_its_step_along_where_an_episode_terminated
 
 
 def test_nothing_left_is_an_error_that_says_what_to_do():
-    with pytest.raises(LogsError, match=r"gamma = 0\.9.*steps 0.*next_state.*gamma = 0"):
+    with pytest.raises(LogsError, match=r"gamma = 0\.9.*Each of the 3 rows.*next_state.*gamma = 0"):
         usable_rows(log([(1, False)] * 3), 0.9)
+
+
+def test_half_terminated_episodes_of_many_lengths_say_why_and_what_keeps_all():
+    lengths = [(k, ended) for k in range(1, 8) for ended in (False, True)]
+    with pytest.raises(LogsError) as caught:
+        usable_rows(log(lengths), 0.9)
+    message = str(caught.value)
+    assert (
+        "7 of 14 episodes are not terminated at their last row (at steps 0, 1, 2, 3, 4 and 2 m"
+        in message
+    )
+    assert "To keep only those would select on the outcome" in message
+    assert "keeps all 56 rows: a column next_state that is filled in the 7 last rows" in message
+    # The column that it asks for, and nothing else in it.
+    told = [
+        99 if t == length - 1 and not ended else None
+        for length, ended in lengths
+        for t in range(length)
+    ]
+    assert usable_rows(log(lengths, next_state=told), 0.9).mask.all()
+    # The flags that it asks for, if they are true.
+    assert usable_rows(log([(length, True) for length, _ in lengths]), 0.9).mask.all()
+
+
+def test_rows_that_stand_alone_are_shown_the_columns_that_look_like_the_missing_ones():
+    frame = pl.DataFrame({"state": [0, 1], "action": 0, "reward": 1.0, "done": True})
+    with pytest.raises(LogsError, match=r"'done' looks like it: if it is, pass columns=\{'termin"):
+        usable_rows(Logs.from_dataframe(frame), 0.9)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_rows_that_lack_a_next_state_are_those_that_would_keep_all(seed):
+    rng = np.random.default_rng(seed)
+    lengths = [(int(rng.integers(1, 6)), bool(rng.integers(2))) for _ in range(9)]
+    lengths.append((7, False))
+    found = usable_rows(log(lengths), 0.9)
+    assert found.missing == sum(not ended for _, ended in lengths)
 
 
 def test_keeping_the_terminated_last_rows_would_have_selected_on_the_outcome():

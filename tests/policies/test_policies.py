@@ -16,9 +16,9 @@ from bayesdice_ppl.errors import PoliciesError
         (TabularPolicy([[1.0]]), "expected a dict of name -> policy, found TabularPolicy"),
         ({3: TabularPolicy([[1.0]])}, "printable strings and not blank, found 3"),
         ({"": TabularPolicy([[1.0]])}, "not blank"),
-        ({"p": lambda obs: obs}, "policy 'p': expected an object with a method probs"),
+        ({"p": "lambda obs: obs"}, "policy 'p': expected an object with a method probs"),
     ],
-    ids=["empty", "none", "list", "policy", "number", "no name", "function"],
+    ids=["empty", "none", "list", "policy", "number", "no name", "text"],
 )
 def test_what_is_no_set_of_candidates_is_refused(policies, words):
     with pytest.raises(PoliciesError, match=words):

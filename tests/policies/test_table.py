@@ -84,6 +84,19 @@ def test_sums_off_by_less_are_fine(value):
     assert "old" in Policies.from_dataframe(changed("prob", 2, value))
 
 
+def test_rounded_probabilities_of_a_file_are_mended_and_told(tmp_path):
+    path = tmp_path / "c.csv"
+    rows = "".join(f"p,0,{a},0.333333\n" for a in range(3)) + "p,1,0,1\nq,0,0,1\nq,1,2,1\n"
+    path.write_text("policy,state,action,prob\n" + rows)
+    policies = read_policies(path)
+    np.testing.assert_allclose(policies["p"].probs([0]), 1 / 3, rtol=1e-12)
+    assert [note[:22] for note in policies.notes] == ["the probabilities of p"]
+    # Pairs that were left out were not rounded: only what was written counts.
+    path.write_text("policy,state,action,prob\np,0,0,0.33\np,0,1,0.66\np,1,2,1\n")
+    with pytest.raises(PoliciesError, match=r"found a sum of 0\.99"):
+        read_policies(path)
+
+
 def test_duplicates_are_named_with_their_row():
     message = refusal(changed("action", 2, 0))
     assert "found policy 'old', state 's', action 0 a second time" in message

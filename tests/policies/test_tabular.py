@@ -1,11 +1,14 @@
 """Tables of action probabilities."""
 
 import numpy as np
+import polars as pl
 import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 
-from bayesdice_ppl import TabularPolicy
+from bayesdice_ppl import Logs, Policies, TabularPolicy
 from bayesdice_ppl.errors import PoliciesError
-from bayesdice_ppl.policies import Policy
+from bayesdice_ppl.policies import Policy, align_policies
 
 
 def test_a_table_answers_for_its_states_in_any_order():
@@ -63,6 +66,76 @@ def test_a_fraction_is_not_rounded_to_a_state():
 def test_tables_that_are_none_are_refused(table, words):
     with pytest.raises(PoliciesError, match=words):
         TabularPolicy(table)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(st.floats(0.0, 1.0), min_size=2, max_size=40).filter(lambda w: sum(w) > 0.1),
+    st.integers(2, 8),
+)
+def test_probabilities_that_were_rounded_are_made_to_sum_to_one(weights, digits):
+    """However many actions and decimals: what rounding can do is mended, and told."""
+    exact = np.array(weights) / sum(weights)
+    written = np.round(exact, digits)
+    off = abs(written.sum() - 1.0)
+    # Two numbers round to a sum of 1, but for a tie.
+    assume(len(weights) > 2 or off < 1e-9)
+    assume(off < 0.0199 and not np.array_equal(written, np.round(written, 1)))
+    policy = TabularPolicy([written])
+    np.testing.assert_allclose(policy.probabilities.sum(), 1.0, atol=1e-6)
+    np.testing.assert_allclose(policy.probabilities[0], exact, atol=(1 + off) * 10.0**-digits + off)
+    assert policy.rounding == (pytest.approx(off) if off > 1e-6 else 0.0)
+    note = Policies({"p": policy}).notes
+    assert len(note) == (policy.rounding > 0.0)
+    if note:
+        assert f"p were written with few decimals, and sums were off by up to {off:.2g}" in note[0]
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        [0.333333] * 3,
+        [0.33] * 3,
+        [0.143] * 7,
+        [0.0294] * 34,
+        [0.17, 0.17, 0.17, 0.17, 0.17, 0.17],
+    ],
+    ids=str,
+)
+def test_shares_of_equal_actions_are_mended_exactly(row):
+    np.testing.assert_allclose(TabularPolicy([row]).probabilities, 1.0 / len(row), rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        [0.3, 0.3, 0.3],  # one decimal
+        [0.5, 0.49],  # two numbers leave no rest
+        [0.99],
+        [0.333, 0.333, 0.332],  # more than half of the last decimal for each
+        [0.01] * 95,  # 0.05 is more than any rounding that is believed
+        [1 / 3, 1 / 3, 1 / 3 - 1e-5],  # computed, not written
+        [0.3, 0.3, 0.4003],
+    ],
+    ids=lambda row: str(row[:4]),
+)
+def test_what_no_rounding_explains_is_refused(row):
+    with pytest.raises(PoliciesError, match="expected probabilities that sum to 1 within"):
+        TabularPolicy([row])
+
+
+def test_what_a_function_computes_is_not_taken_for_rounded():
+    frame = pl.DataFrame({"state": [0, 0], "action": [0, 1], "reward": [0.0, 1.0]})
+    logs = Logs.from_dataframe(frame, actions=[0, 1, 2])
+    with pytest.raises(PoliciesError, match=r"sum to 1 within 1e-06, found a sum of 0\.99"):
+        align_policies(logs, {"p": lambda states: [[0.33] * 3] * len(states)})
+
+
+def test_only_rows_that_are_off_are_changed():
+    table = [[0.1, 0.2, 0.7], [0.333] * 3]
+    policy = TabularPolicy(table)
+    np.testing.assert_array_equal(policy.probabilities[0], table[0])
+    assert policy.rounding == pytest.approx(0.001)
 
 
 @pytest.mark.parametrize(

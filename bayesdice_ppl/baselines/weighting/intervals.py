@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, PRNGKeyArray
-from scipy import stats
+from scipy import special, stats
 
 from bayesdice_ppl.baselines.interface import Estimate, Estimator, Query
 from bayesdice_ppl.baselines.weighting.behavior import BEHAVIORS
@@ -310,8 +310,9 @@ def bca_interval(
 
     Notes
     -----
-    Efron (1987), by `scipy.stats.bootstrap`. If all estimates are the same, the interval is that
-    point.
+    Efron (1987); the resamples are those of `scipy.stats.bootstrap`. The acceleration takes the
+    estimate without each episode, which of a mean, or a ratio of means, is one subtraction. If all
+    estimates are the same, the interval is that point.
     """
     if np.ptp(estimates) == 0.0:
         return float(estimates[0]), float(estimates[0])
@@ -326,7 +327,7 @@ def bca_interval(
     def ratio(off: np.ndarray, mass: np.ndarray, axis: int) -> np.ndarray:
         return np.round(off.mean(axis=axis) / mass.mean(axis=axis), _DIGITS)
 
-    found = stats.bootstrap(
+    resampled = stats.bootstrap(
         (off,) if mass is None else (off, mass),
         plain if mass is None else ratio,
         paired=mass is not None,
@@ -334,7 +335,30 @@ def bca_interval(
         batch=max(1, _MOST_NUMBERS // len(estimates)),
         vectorized=True,
         confidence_level=level,
-        method="BCa",
+        method="percentile",
         rng=np.random.default_rng(seed_sequence(rng_key)),
-    ).confidence_interval
-    return mean + spread * float(found.low), mean + spread * float(found.high)
+    ).bootstrap_distribution
+    own = plain(off, axis=0) if mass is None else ratio(off, mass, axis=0)
+    below = np.mean(resampled < own) + 0.5 * np.mean(resampled == own)
+    bias, pull = special.ndtri(below), acceleration(off, mass)
+    ends = []
+    for tail in ((1.0 - level) / 2.0, (1.0 + level) / 2.0):
+        moved = bias + special.ndtri(tail)
+        share = float(special.ndtr(bias + moved / (1.0 - pull * moved)))
+        ends.append(float(np.percentile(resampled, 100.0 * share)) if 0 <= share <= 1 else np.nan)
+    return mean + spread * ends[0], mean + spread * ends[1]
+
+
+def acceleration(off: Float[np.ndarray, " m"], mass: Float[np.ndarray, " m"] | None) -> float:
+    """Efron's acceleration of a mean, or of a ratio of means, by the jackknife, in linear time.
+
+    Parameters
+    ----------
+    off, mass
+        Numerator and, for a ratio, denominator of each episode, shape (m,).
+    """
+    left = np.sum(off) - off
+    without = left / (len(off) - 1.0) if mass is None else left / (np.sum(mass) - mass)
+    moved = without.mean() - without
+    square = float(np.sum(moved**2))
+    return float(np.sum(moved**3)) / (6.0 * square**1.5) if square > 0.0 else 0.0

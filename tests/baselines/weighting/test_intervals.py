@@ -4,6 +4,8 @@ import jax
 import numpy as np
 import polars as pl
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy import stats
 
 import bayesdice_ppl as bd
@@ -11,6 +13,7 @@ from bayesdice_ppl import Logs, TabularPolicy
 from bayesdice_ppl.baselines import estimate_all, marginalized
 from bayesdice_ppl.baselines.interface import Query
 from bayesdice_ppl.baselines.weighting.intervals import (
+    acceleration,
     bca_interval,
     bernstein_interval,
     hoeffding_interval,
@@ -53,6 +56,55 @@ def test_bca_is_scipys(level):
     np.testing.assert_allclose(found, expected, rtol=1e-13, atol=1e-12 * SAMPLE.std())
     assert found == bca_interval(SAMPLE, level, key, 1234)
     assert found != bca_interval(SAMPLE, level, jax.random.key(6), 1234)
+
+
+@pytest.mark.parametrize("level", [0.5, 0.95])
+def test_bca_of_a_ratio_is_scipys(level):
+    key, rng = jax.random.key(5), np.random.default_rng(2)
+    mass = rng.gamma(2.0, size=40)
+    mass /= mass.mean()
+    off = mass * rng.gamma(1.0, size=40)
+    off = (off - off.mean()) / off.std()
+    seed = np.random.SeedSequence(np.asarray(jax.random.key_data(key)).tolist())
+    expected = stats.bootstrap(
+        (off, mass),
+        lambda off, mass, axis: off.mean(axis=axis) / mass.mean(axis=axis),
+        paired=True,
+        vectorized=True,
+        confidence_level=level,
+        n_resamples=999,
+        method="BCa",
+        rng=np.random.default_rng(seed),
+    ).confidence_interval
+    np.testing.assert_allclose(bca_interval(off, level, key, 999, mass), expected, rtol=1e-9)
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    st.lists(st.tuples(st.floats(-5, 5), st.floats(0.1, 3)), min_size=3, max_size=30).filter(
+        lambda pairs: np.ptp([off for off, _ in pairs]) > 1e-3
+    ),
+    st.booleans(),
+)
+def test_the_acceleration_is_the_jackknifes(pairs, ratio):
+    """A plain loop that leaves each episode out."""
+    off, mass = np.array(pairs).T
+    without = []
+    for left in range(len(off)):
+        kept = np.arange(len(off)) != left
+        without.append(off[kept].sum() / (mass[kept].sum() if ratio else kept.sum()))
+    moved = np.mean(without) - np.array(without)
+    expected = np.sum(moved**3) / (6.0 * np.sum(moved**2) ** 1.5)
+    assert acceleration(off, mass if ratio else None) == pytest.approx(expected, rel=1e-6, abs=1e-9)
+
+
+def test_bca_of_many_episodes_takes_no_table_of_all_pairs():
+    """A jackknife that built each sample would make 90 billion numbers here."""
+    sample = np.random.default_rng(0).gamma(1.0, size=300_000)
+    low, high = bca_interval(sample, 0.9, jax.random.key(0), 100)
+    # Of so many the interval is Student's, but for the error of a hundred resamples.
+    ends = np.array(student_interval(sample, 0.9))
+    np.testing.assert_allclose([low, high], ends, atol=0.5 * (ends[1] - ends[0]))
 
 
 def test_bca_in_batches_is_the_same(monkeypatch):

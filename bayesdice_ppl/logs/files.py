@@ -1,0 +1,178 @@
+"""Tables in files: CSV in its many spellings, JSON lines and Parquet.
+
+The first lines of a CSV tell its separator. Where that is no comma, numbers may have decimal
+commas; only columns that must hold numbers are read so, since ``1,5`` may be a label elsewhere.
+"""
+
+from __future__ import annotations
+
+import codecs
+import gzip
+import os
+import zlib
+from collections.abc import Callable, Sequence
+from io import BytesIO
+from pathlib import Path
+
+import polars as pl
+import pyarrow as pa
+
+from bayesdice_ppl.errors import BayesDiceError
+
+_READERS = {
+    ".csv": "CSV",
+    ".tsv": "CSV",
+    ".jsonl": "JSON lines",
+    ".ndjson": "JSON lines",
+    ".parquet": "Parquet",
+    ".pq": "Parquet",
+}
+_ENDINGS = ".csv, .tsv, .jsonl, .ndjson (each also with .gz), .parquet or .pq"
+_SEPARATORS = (",", ";", "\t", "|")
+_SNIFFED = 65_536
+"""Bytes of a file that tell its separator and its encoding."""
+_GZIP = b"\x1f\x8b"
+_MARKS = {
+    codecs.BOM_UTF8: "utf-8-sig",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
+"""Bytes with which a file tells its encoding."""
+_FAULTS = (
+    pl.exceptions.PolarsError,
+    pa.ArrowException,
+    OSError,
+    EOFError,
+    UnicodeError,
+    MemoryError,
+    zlib.error,
+)
+"""What readers raise at files that are damaged, or of another kind."""
+_DECIMAL = r"^\s*[+-]?\d+(,\d+)?([eE][+-]?\d+)?\s*$"
+
+
+def read_table(
+    path: str | os.PathLike[str],
+    error: type[BayesDiceError],
+    *,
+    is_number: Callable[[str], bool] = lambda name: False,
+    texts: Sequence[str] = (),
+) -> pl.DataFrame:
+    """Read a table from a file.
+
+    Parameters
+    ----------
+    path
+        File ending in ``.csv``, ``.tsv``, ``.jsonl`` or ``.ndjson``, each also with ``.gz``, in
+        ``.parquet`` or ``.pq``. The separator of a CSV may be a comma, a semicolon, a tab or a bar.
+    error
+        The exception class to raise, which says whose table it is.
+    is_number
+        Whether a column of this name must hold numbers, so that decimal commas are read.
+    texts
+        Columns of a CSV that are text, whatever they look like: 01 may be a name, and not 1.
+
+    Returns
+    -------
+    polars.DataFrame
+        The table as it stands, types inferred from all rows.
+
+    Raises
+    ------
+    BayesDiceError
+        The file is missing, empty, of another kind, or cannot be parsed.
+    """
+    path = Path(path)
+    zipped = path.suffix.lower() == ".gz"
+    kind = _READERS.get(Path(path.stem if zipped else path).suffix.lower())
+    if kind is None or (zipped and kind == "Parquet"):
+        raise error(
+            f"{path}: expected a file ending in {_ENDINGS}, found "
+            f"{path.suffix or 'no ending'!r}. Convert it, or read it yourself and use "
+            "from_dataframe."
+        )
+    if not path.exists():
+        raise error(f"{path}: no such file. Check the path.")
+    if not path.is_file():
+        raise error(f"{path}: expected a file, found a folder. Give the path of a file.")
+    if path.stat().st_size == 0:
+        raise error(f"{path}: expected a header and rows, found an empty file.")
+    try:
+        if kind == "Parquet":
+            return _read_parquet(path)
+        source, start = _plain_text(path)
+        if kind == "JSON lines":
+            return pl.read_ndjson(source, infer_schema_length=None)
+        separator = separator_of(start)
+        # Types from the whole file: a column that turns to text at row 5,000 must not surprise.
+        kept = dict.fromkeys(texts, pl.String)
+        frame = pl.read_csv(
+            source, infer_schema_length=None, separator=separator, schema_overrides=kept
+        )
+    except _FAULTS as cause:
+        first_line = (str(cause).strip() or type(cause).__name__).splitlines()[0]
+        raise error(f"{path}: cannot be read as {kind}: {first_line}") from cause
+    for name in frame.columns:
+        # Polars gives this name to the second column of a name.
+        original, mark, _ = name.rpartition("_duplicated_")
+        if mark and original in frame.columns:
+            raise error(f"{path}: column {original!r} appears more than once. Keep one.")
+    return frame if separator == "," else _with_decimal_points(frame, is_number)
+
+
+def _read_parquet(path: Path) -> pl.DataFrame:
+    """Read Parquet by Arrow, which says what is damaged, where polars writes panics to stderr."""
+    import pyarrow.parquet as pq
+
+    table = pq.ParquetFile(path).read()
+    table.validate(full=True)
+    # Without metadata of its columns, which may be damaged too and says nothing of their content.
+    plain = pa.Table.from_arrays([_plain(c) for c in table.columns], names=table.column_names)
+    frame = pl.from_arrow(plain)
+    assert isinstance(frame, pl.DataFrame)
+    return frame
+
+
+def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray | pa.Array:
+    """A column of UUIDs as their texts; any other as it is."""
+    if "uuid" not in str(column.type):
+        return column
+    return pa.array([None if value is None else str(value) for value in column.to_pylist()])
+
+
+def separator_of(start: str) -> str:
+    """The separator of a CSV: of those in the header, outside quotes, the most frequent one."""
+    header = next((line for line in start.splitlines() if line.strip()), "")
+    outside = "".join(header.split('"')[::2])
+    return max(_SEPARATORS, key=outside.count)
+
+
+def _plain_text(path: Path) -> tuple[Path | BytesIO, str]:
+    """What polars can read of a file of text, unzipped and in UTF-8, and how it starts."""
+    with path.open("rb") as file:
+        start = file.read(_SNIFFED)
+    zipped = start.startswith(_GZIP)
+    if zipped:
+        start = gzip.decompress(path.read_bytes())
+    mark = next((mark for mark in _MARKS if start.startswith(mark)), b"")
+    if not zipped and not mark:
+        return path, start.decode("utf-8", errors="replace")
+    content = start if zipped else path.read_bytes()
+    if mark:
+        content = content.decode(_MARKS[mark]).encode()
+    return BytesIO(content), content[:_SNIFFED].decode("utf-8", errors="replace")
+
+
+def _with_decimal_points(frame: pl.DataFrame, is_number: Callable[[str], bool]) -> pl.DataFrame:
+    """Read the decimal commas of columns that must hold numbers."""
+    changed = []
+    for series in frame.get_columns():
+        if series.dtype != pl.String or not is_number(series.name):
+            continue
+        fits = series.str.contains(_DECIMAL)
+        points = series.str.strip_chars().str.replace(",", ".")
+        # What is no number stays, and the message about it names its row.
+        mended = pl.select(pl.when(fits).then(points).otherwise(series).alias(series.name))
+        column = mended.to_series()
+        changed.append(column.cast(pl.Float64) if fits.all() else column)
+    return frame.with_columns(changed)
