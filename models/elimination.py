@@ -2,8 +2,8 @@
 
 Under the identity link the residual is affine in Gaussian weights and the value. Conditioned on its
 test rows, the value's row says one thing: an estimate of the value with a variance. That takes one
-symmetric system in the test rows, with two right-hand sides. Small systems are factored. Large ones
-are solved by conjugate gradients, with the flow of the policy itself as the preconditioner.
+symmetric system in the test rows, with two right-hand sides. It is solved by conjugate gradients,
+with the flow of the policy itself as the preconditioner.
 """
 
 from __future__ import annotations
@@ -20,12 +20,14 @@ from bayesdice_ppl.constraint import QuadraticLoss, SparseCovariance
 from bayesdice_ppl.errors import SettingsError
 from bayesdice_ppl.models.flow import PolicyFlow
 from bayesdice_ppl.models.gaussian import GaussianPosterior, unit_solve
-from bayesdice_ppl.moments import VALUE_ROW, Prior, SparseMoments
+from bayesdice_ppl.moments import NEARLY_ONE, VALUE_ROW, Prior, SparseMoments
 
 TOLERANCE = 1e-12
 """Size of the residual, over that of the right-hand side, at which conjugate gradients stop."""
 _ENOUGH = 1e-7
 """Size that is small enough where rounding lets it get no smaller."""
+_MOST_FACTORED = 6000
+"""Pairs of a policy that loses mass, past which its system is too large to be factored."""
 _PATIENCE = 50
 """Steps without a smaller residual after which a column is as good as it gets."""
 MOST_STEPS = 5000
@@ -35,7 +37,7 @@ _Operator = Callable[[Float[np.ndarray, "B k"]], Float[np.ndarray, "B k"]]
 
 
 class Solve(Protocol):
-    """Solves the system in the test rows, to a tolerance if it has to search."""
+    """Solves the system in the test rows; to a tolerance if it searches, else to rounding."""
 
     def __call__(
         self, right: Float[np.ndarray, "B k"], tolerance: float = TOLERANCE
@@ -92,7 +94,19 @@ class WeightPrior(NamedTuple):
 def weight_prior(
     moments: SparseMoments, visits: Float[np.ndarray, " P"], n: float, prior: Prior
 ) -> WeightPrior:
-    """Priors for one policy; see `Prior.of_pairs`."""
+    """Priors for one policy; see `Prior.of_pairs`.
+
+    Parameters
+    ----------
+    moments
+        The policy's.
+    visits
+        Transitions of each logged pair, shape (P,).
+    n
+        Transitions in all.
+    prior
+        The widths.
+    """
     sd = np.asarray(prior.of_pairs(visits[moments.pairs], n))
     return WeightPrior(sd**2, moments.reward_mean, moments.reward_scale * prior.value_sd)
 
@@ -136,6 +150,12 @@ def eliminate(
     tests, own = moments.residual(np.ones(len(b)))
     right = np.stack([flow.times(variance * b) + covariance.cross / n, tests], axis=1)
     searched = len(tests) == len(b) or flow.redundant
+    if not searched and len(b) > _MOST_FACTORED:
+        raise SettingsError(
+            f"gamma: expected at most {NEARLY_ONE}, found one above it, for a candidate that gets "
+            f"to states in which none of its actions were logged, and {len(b):,} pairs. Leave the "
+            "candidate out, or use a smaller gamma."
+        )
     solve = (_searched if searched else _factored)(flow, covariance, n, variance)
     y, x = solve(right).T
     left = b - flow.transposed(y)
@@ -227,9 +247,9 @@ def conjugate_gradients(
     Raises
     ------
     SettingsError
-        A column is not done after `MOST_STEPS` steps.
+        A column stops far from its tolerance.
     """
-    x = np.zeros_like(right)
+    x = closest = np.zeros_like(right)
     left = right.copy()
     moved = precondition(left)
     direction = moved.copy()
@@ -243,21 +263,22 @@ def conjugate_gradients(
         image = times(direction)
         curvature = (direction * image).sum(axis=0)
         step = np.where(going, energy / np.where(curvature > 0.0, curvature, 1.0), 0.0)
-        x += direction * step
+        x = x + direction * step
         left -= image * step
         moved = precondition(left)
         again = (left * moved).sum(axis=0)
         direction = moved + direction * np.where(going, again / np.where(going, energy, 1.0), 0.0)
         energy = np.where(going, again, energy)
-        since = np.where(energy < best, 0.0, since + 1.0)
-        best = np.minimum(energy, best)
+        better = energy < best
+        since = np.where(better, 0.0, since + 1.0)
+        best, closest = np.minimum(energy, best), np.where(better, x, closest)
     if not np.all(best <= max(_ENOUGH, tolerance) ** 2 * first):
         raise SettingsError(
-            f"gamma, prior: expected values that {MOST_STEPS:,} steps of conjugate gradients find, "
-            "found values that they do not. Use numerics=bd.Numerics(weights=True), which factors "
-            "the whole system, or a smaller gamma."
+            "gamma, prior: expected values that conjugate gradients find, found some that they do "
+            "not. Use numerics=bd.Numerics(weights=True), which factors the whole system, or a "
+            "smaller gamma or a wider prior."
         )
-    return x
+    return closest
 
 
 @final
@@ -275,9 +296,9 @@ class ValueAlone(NamedTuple):
         Prior of the value.
     rank
         Rows of the residual that vary.
-    free
-        Rows whose posterior the log decides, rather than the prior: the degrees of freedom of the
-        loss under the posterior.
+    free, scale
+        The loss under the posterior is a chi-square of so many degrees of freedom, times a scale,
+        in units of 1 / (2 price).
     pulled
         How far the prior pulls the residual from zero: its squared length in units of Sigma / n.
     """
@@ -289,10 +310,11 @@ class ValueAlone(NamedTuple):
     prior_sd: Float[np.ndarray, ""]
     rank: Float[np.ndarray, ""]
     free: Float[np.ndarray, ""]
+    scale: Float[np.ndarray, ""]
     pulled: Float[np.ndarray, ""]
 
     def loss(self, price: float) -> QuadraticLoss:
-        """The loss under the posterior, near enough for hundreds of rows.
+        """The loss under the posterior, by the first two moments of its weights.
 
         Parameters
         ----------
@@ -300,8 +322,9 @@ class ValueAlone(NamedTuple):
             lambda / epsilon.
         """
         shifts = np.zeros(max(round(float(self.free)), 1))
-        shifts[0] = np.sqrt(float(self.pulled))
-        return QuadraticLoss(np.full(len(shifts), 1.0 / price), shifts, 0.0)
+        scale = float(self.scale)
+        shifts[0] = np.sqrt(float(self.pulled) / scale)
+        return QuadraticLoss(np.full(len(shifts), scale / price), shifts, 0.0)
 
     def value_prior(self) -> dist.Distribution:
         """A normal around the mean reward of the log."""

@@ -326,11 +326,13 @@ def _without_draws(inputs: Inputs, drawn: Draws) -> str | None:
     """Why the belief has no draws of the ratio, or None if it has."""
     if drawn.recorded is not None:
         return None
+    if inputs.settings.numerics.weights is False:
+        return "The belief has no draws of the ratio and of the loss, as weights=False asked for."
     n_policies, n_pairs = inputs.candidates.active.shape
     return (
         f"The belief has no draws of the ratio and of the loss: {n_pairs:,} pairs x {n_policies:,} "
-        f"candidates x {inputs.settings.draws:,} draws. numerics=bd.Numerics(weights=True) draws "
-        "them."
+        f"candidates x {inputs.settings.draws:,} draws. In Python "
+        "numerics=bd.Numerics(weights=True) draws them."
     )
 
 

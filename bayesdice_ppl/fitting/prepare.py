@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Float, PRNGKeyArray
 
 from bayesdice_ppl.arrays import each
-from bayesdice_ppl.errors import LogsError, SettingsError
+from bayesdice_ppl.errors import LogsError, PoliciesError, SettingsError
 from bayesdice_ppl.fitting.correcting import corrected
 from bayesdice_ppl.fitting.defaults import AUTO, with_defaults
 from bayesdice_ppl.fitting.featured import featured_inputs
@@ -218,6 +218,13 @@ def _tabular_inputs(
     edges = (cells.pair[onward], cells.successor[onward])
     reached = [reach(target, pairs.state, edges, starts) for target in targets]
     active = np.stack([r.pair for r in reached])
+    for name, own in zip(aligned.names, active, strict=True):
+        if not own.any():
+            raise PoliciesError(
+                f"policy {name!r}: expected a policy that takes a logged action in a state where "
+                "episodes start, found one of whose actions none were logged there. The log says "
+                "nothing of it: leave it out."
+            )
     estimated = None
     if settings.include_logged and np.any(targets[-1, active[-1]] < 1.0):
         # With one action in each state the frequencies are exact.

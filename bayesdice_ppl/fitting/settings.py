@@ -57,9 +57,10 @@ class Numerics:
         At least 10. Half of the variance that this shows beyond the belief's own is added. 0: none
         are left out.
     weights
-        Whether a belief on labels has draws of the ratio at each pair, and of the loss. Without
-        them the values' closed form takes a small part of time and memory. None: it has, where
-        these draws are at most 10 million numbers.
+        Whether a belief has draws of the ratio at each pair, and of the loss. Without them the
+        closed form on labels takes a small part of time and memory. None: it has, where these
+        draws are at most 10 million numbers, or where there is no closed form of the values alone:
+        with another model, penalty, price or statistic, and with episodes as the unit.
 
     Raises
     ------
@@ -234,6 +235,12 @@ class FitSettings:
                 f"{self.model}, such as bd.inference.MinMax(). Leave inference out."
             )
         self.inference.check(self.form, self.draws)
+        if self.numerics.weights is False and not self._can_eliminate:
+            raise SettingsError(
+                "numerics.weights=False: expected the closed form on labels with the default "
+                "model, penalty and price, transitions as the unit and the mean reward, as only "
+                "there values are found without weights. Leave weights out."
+            )
 
     def _read(self, name: str, read: Callable[[Any], Any]) -> None:
         object.__setattr__(self, name, read(getattr(self, name)))
@@ -319,7 +326,11 @@ class FitSettings:
         asked = self.numerics.weights
         if asked is None:
             asked = self.draws * n_policies * n_pairs <= MOST_WEIGHTS
-        return not asked and self.plain and self.form.eliminates and self.inference == Exact()
+        return not asked and self._can_eliminate
+
+    @property
+    def _can_eliminate(self) -> bool:
+        return self.plain and self.form.eliminates and self.inference == Exact()
 
     @property
     def value_implied(self) -> bool:

@@ -19,7 +19,7 @@ from bayesdice_ppl.constraint import shrunk_spread
 from bayesdice_ppl.inference.copula import correlation_matrix
 from bayesdice_ppl.inference.hierarchy import PairNumbers, Sums, predict
 from bayesdice_ppl.inference.pilot import Pilot
-from bayesdice_ppl.moments import Candidates, Cells, TransformedRewards
+from bayesdice_ppl.moments import NORMALIZATION_ROW, Candidates, Cells, TransformedRewards
 
 FEWEST_PAIRS = 3
 """Logged pairs below which only the spread of the errors says how far pairs may differ."""
@@ -164,7 +164,7 @@ def add_unseen(
         return None
     mass = np.where(mass > 0.0, mass, 0.0)
     followed = _followed(cells, candidates, gamma)
-    known, correlation = _action_values(cells, pilots, candidates, rewards, followed)
+    known, correlation = _action_values(cells, pilots, candidates, rewards, followed, gamma)
     found = predict(known, Sums(pairs.state[taken], pairs.action[taken], mass[:, taken]))
     moved = share * (1.0 - candidates.kept[:, cells.pair_state])
     base = (moved * known.value).sum(axis=1)
@@ -202,6 +202,7 @@ def _action_values(
     candidates: Candidates,
     rewards: TransformedRewards | None,
     known: Bool[np.ndarray, "N P"],
+    gamma: float,
 ) -> tuple[PairNumbers, Float[np.ndarray, "N N"]]:
     """Action values of the logged pairs, and the correlation of the candidates' errors in them."""
     n_pairs, count = len(cells.pair_state), np.asarray(cells.count)
@@ -212,8 +213,12 @@ def _action_values(
     visits = sums_by(count, cells.pair, n_pairs)
     delta = error + total / filled
     mean = sums_by((count * delta).T, cells.pair, n_pairs).T / visits
-    slope = np.asarray(pilots.slope)[:, :n_pairs]
-    value = mean + active * slope
+    slope = np.asarray(pilots.slope)
+    value = mean + active * slope[:, :n_pairs]
+    if gamma < 1.0 and slope.shape[1] > n_pairs + 1:
+        # The normalization's row is 1 / (1 - gamma) times the sum of the others: what it has of the
+        # action values is a constant that belongs to all of them.
+        value = value - slope[:, NORMALIZATION_ROW, None] / (1.0 - gamma)
     off = delta - mean[:, cells.pair]
     inside = np.maximum(square - total**2 / filled, 0.0)
     scatter = sums_by((count * off**2 + inside).T, cells.pair, n_pairs).T

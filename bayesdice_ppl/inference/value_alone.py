@@ -40,6 +40,8 @@ from bayesdice_ppl.progress import parts, stage
 
 _PROBES = 8
 """Random directions from which the trace of a large matrix is estimated."""
+_FEW = 128
+"""Test rows up to which that trace is exact."""
 _ROUGH = 1e-3
 """Tolerance of the systems behind that estimate."""
 
@@ -154,7 +156,7 @@ def fit_value(
     more, df = 0.0, np.inf
     if small_sample:
         more, df = small_sample_rule(cells, by_pair, error, moments.unit)
-    rank, free, pulled = _of_loss(frozen, found, n, flow)
+    loss = _of_loss(frozen, found, n, flow)
     return ValueFit(
         pilot=Pilot(
             by_pair=by_pair,
@@ -175,21 +177,26 @@ def fit_value(
             base=np.float64(along),
             prior_mean=np.float64(widths.mean),
             prior_sd=np.float64(widths.sd),
-            rank=np.float64(rank),
-            free=np.float64(free),
-            pulled=np.float64(pulled),
+            **{name: np.float64(number) for name, number in loss._asdict().items()},
         ),
     )
 
 
-def _of_loss(
-    covariance: SparseCovariance, found: Eliminated, n: float, flow: PolicyFlow
-) -> tuple[float, float, float]:
-    """Rank of Sigma, degrees of freedom of the loss, and squared length of its mean residual.
+class _Loss(NamedTuple):
+    """The loss under the posterior; see the fields of `ValueAlone`."""
+
+    rank: float
+    free: float
+    scale: float
+    pulled: float
+
+
+def _of_loss(covariance: SparseCovariance, found: Eliminated, n: float, flow: PolicyFlow) -> _Loss:
+    """Rank of Sigma, and the loss under the posterior by two moments.
 
     With A = G P0 G' + V and V = Sigma / n, the residual under the posterior has the mean V A^-1 r
-    and the covariance V - V A^-1 V. In the metric of V its squared length is a chi-square but for
-    the directions in which A is not much larger than V: tr(A^-1 V) of them.
+    and the covariance V - V A^-1 V. In the metric of V its squared length is a sum of chi-squares
+    with the weights 1 - t, where t are the eigenvalues of T = A^-1 V.
     """
     varies = covariance.diagonal > 0.0
     rank = int(varies.sum()) - flow.redundant
@@ -199,11 +206,23 @@ def _of_loss(
     rows, pull = found.pull[:-1], float(found.pull[-1])
     pulled = float(rows @ covariance.times(rows)) + 2.0 * pull * float(rows @ covariance.cross)
     pulled = (pulled + pull**2 * covariance.value) / n
-    # The same directions for every log and candidate: no choice of them is better than another.
-    signs = np.random.default_rng(0).choice((-1.0, 1.0), (len(varies), _PROBES))
-    signs[~varies] = 0.0
-    prior = (signs * found.solve(covariance.times(signs), _ROUGH)).sum() / _PROBES / n
-    return float(rank), float(np.clip(rank - prior, 1.0, rank)), max(pulled, 0.0)
+    if len(varies) <= _FEW:
+        whole = found.solve(covariance.dense(), _ROUGH) / n
+        first, second = float(np.trace(whole)), float((whole * whole.T).sum())
+    else:
+        # The same directions for every log and candidate: no choice of them is better.
+        signs = np.random.default_rng(0).choice((-1.0, 1.0), (len(varies), _PROBES))
+        signs[~varies] = 0.0
+        both = found.solve(np.concatenate([covariance.times(signs), signs], axis=1), _ROUGH) / n
+        after, before = both[:, :_PROBES], covariance.times(both[:, _PROBES:])
+        first = float((signs * after).sum()) / _PROBES
+        second = float((before * after).sum()) / _PROBES
+    first = float(np.clip(first, 0.0, rank - 1.0)) if rank > 1 else 0.0
+    total = rank - first
+    squares = float(np.clip(total - first + second, total**2 / max(rank, 1), total))
+    if not total > 0.0:
+        return _Loss(rank, 1.0, 1.0, max(pulled, 0.0))
+    return _Loss(rank, total**2 / squares, squares / total, max(pulled, 0.0))
 
 
 def fit_values(

@@ -14,6 +14,7 @@ from bayesdice_ppl.moments.cells import (
 from bayesdice_ppl.moments.known_rewards import KnownMeans, RewardKind, check_rewards
 from bayesdice_ppl.moments.mean_posteriors import MeanPosteriors
 from bayesdice_ppl.moments.moments import (
+    NEARLY_ONE,
     NORMALIZATION_ROW,
     VALUE_ROW,
     Moments,
@@ -36,6 +37,7 @@ from bayesdice_ppl.moments.prior import Prior
 from bayesdice_ppl.moments.sparse import SparseMoments, row_scaled, sparse_moments
 
 __all__ = [
+    "NEARLY_ONE",
     "NORMALIZATION_ROW",
     "VALUE_ROW",
     "Candidates",

@@ -83,11 +83,11 @@ class SparseMoments(NamedTuple):
     def redundant(self, gamma: float) -> bool:
         """Whether the stationarity rows add up to 1 - gamma times the normalization's own row.
 
-        They do where the normalization has a row, and no transition leads to where the policy takes
-        no logged action.
+        They do where the normalization has a row, and no start or transition is in a state where
+        the policy takes no logged action.
         """
         n_pairs = len(self.pairs)
-        if len(self.start) == n_pairs:
+        if len(self.start) == n_pairs or abs(self.start.sum() - 1.0) > ROUNDING:
             return False
         added_up = self.flow[:, :n_pairs].sum(axis=1) + self.fresh_mass * self.start[:n_pairs].sum()
         mass = self.flow[:, [n_pairs]].toarray()[:, 0]
@@ -138,10 +138,10 @@ def sparse_moments(cells: Cells, candidate: Candidates, settings: MomentSettings
     value = -floor - base * mass
     weighted = csr_array((share[own], (pair[own], own)), shape=(n_pairs, n_cells))
     flow = weighted @ rows
-    unit = None
-    if candidate.estimated is not None:
-        unit = np.arange(len(active))
-    if candidate.estimated is not None and bool(candidate.estimated):
+    some_estimated = candidate.estimated is not None
+    estimated = some_estimated and bool(candidate.estimated)
+    unit = np.arange(len(active)) if some_estimated else None
+    if estimated:
         # See `build_moments`: the spread has the noise of the policy's own frequencies.
         rows = rows + leaves - at_state[cells.pair_state[cells.pair]]
         states, first = np.unique(cells.pair_state, return_index=True)
@@ -173,7 +173,7 @@ def sparse_moments(cells: Cells, candidate: Candidates, settings: MomentSettings
         reward_mean=mean,
         reward_scale=scale,
         unit=unit,
-        by_state=candidate.estimated is not None and bool(candidate.estimated),
+        by_state=estimated,
     )
 
 

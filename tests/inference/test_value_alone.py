@@ -8,6 +8,7 @@ import pytest
 
 import bayesdice_ppl as bd
 from bayesdice_ppl.belief import BeliefView
+from bayesdice_ppl.errors import PoliciesError, SettingsError
 from bayesdice_ppl.fitting.settings import MOST_WEIGHTS
 
 APPROXIMATE = {"constraint_probability": 0.02, "surrogate_bound": 0.05}
@@ -54,6 +55,8 @@ CASES = {
     "bandit": {"gamma": 0.0},
     "discounted": {"gamma": 0.9},
     "average reward": {"gamma": 1.0},
+    "nearly one": {"gamma": 0.9995},
+    "nearly one, absorbing": {"gamma": 0.9995, "on_termination": "absorb"},
     "absorbing": {"gamma": 0.9, "on_termination": "absorb"},
     "logging policy": {"gamma": 0.9, "include_logged": True},
     "groups": {"gamma": 0.5, "cluster": "user_id"},
@@ -138,3 +141,82 @@ def test_small_beliefs_keep_their_weights():
     belief = bd.fit(logs, policies_of(), gamma=0.9, rng_key=jax.random.key(0))
     assert "weights" in belief["posterior"]
     assert BeliefView(belief).without_draws == ""
+
+
+@pytest.mark.parametrize("gamma", [0.9, 0.9995])
+def test_starts_without_a_logged_action_lose_mass_in_both(gamma):
+    """One candidate takes only an action that was never logged in a state where episodes start."""
+    frame = frame_of(n_states=4).filter((pl.col("state") != 0) | (pl.col("action") != 2))
+    frame = frame.filter(pl.col("next_state") != 0).with_columns(terminated=pl.lit(True))
+    tables = {name: policy.probabilities.copy() for name, policy in policies_of(n_states=4).items()}
+    tables["p0"][0] = [0.0, 0.0, 1.0]
+    policies = {name: bd.TabularPolicy(table) for name, table in tables.items()}
+    logs = bd.Logs.from_dataframe(frame, actions=[0, 1, 2])
+    whole, alone = both(logs, policies, gamma=gamma, on_termination="absorb")
+    sd = whole["constant_data/guide_sd"].to_numpy()
+    for name in ("guide_mean", "guide_sd", "unseen_shift"):
+        found, expected = (b["constant_data"][name].to_numpy() for b in (alone, whole))
+        assert np.all(np.abs(found - expected) < 1e-3 * sd), name
+    found, expected = (BeliefView(b).constraint_probability for b in (alone, whole))
+    np.testing.assert_allclose(found, expected, atol=0.05)
+
+
+def test_what_pairs_never_logged_count_is_continuous_where_the_normalization_gets_a_row():
+    logs = bd.Logs.from_dataframe(frame_of(unseen=True), actions=[0, 1, 2])
+    key = jax.random.key(0)
+    below, above = (
+        bd.fit(logs, policies_of(), gamma=gamma, rng_key=key)["constant_data"]
+        for gamma in (0.999, 0.9990001)
+    )
+    for name in ("unseen_base", "unseen_shift", "unseen_spread"):
+        found, expected = below[name].to_numpy(), above[name].to_numpy()
+        np.testing.assert_allclose(found, expected, rtol=5e-3, err_msg=name)
+
+
+@pytest.mark.parametrize("sd", [0.05, 0.1, 0.3, 10.0])
+def test_a_prior_that_is_too_narrow_shows_in_the_constraint(sd):
+    logs = bd.Logs.from_dataframe(frame_of(rows=400))
+    beliefs = both(logs, policies_of(), gamma=0.9, prior=bd.Prior(sd, 10.0))
+    expected, found = (BeliefView(belief).constraint_probability for belief in beliefs)
+    np.testing.assert_allclose(found, expected, atol=0.05)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"inference": "svi"},
+        {"constraint": bd.Constraint(penalty="squared")},
+        {"constraint": bd.Constraint(lam=2.0)},
+        {"cluster": "episode"},
+        {"statistic": "variance"},
+    ],
+    ids=["svi", "penalty", "price", "episodes", "statistic"],
+)
+def test_weights_cannot_be_left_out_elsewhere(options):
+    logs = bd.Logs.from_dataframe(frame_of())
+    with pytest.raises(SettingsError, match="weights=False: expected the closed form"):
+        bd.fit(
+            logs,
+            policies_of(),
+            gamma=0.9,
+            rng_key=jax.random.key(0),
+            numerics=bd.Numerics(weights=False),
+            **options,
+        )
+
+
+@pytest.mark.parametrize("weights", [True, False])
+def test_a_candidate_without_any_logged_action_is_named(weights):
+    frame = frame_of().filter(pl.col("action") < 2)
+    never = np.tile([0.0, 0.0, 1.0], (9, 1))
+    policies = policies_of() | {"never": bd.TabularPolicy(never)}
+    logs = bd.Logs.from_dataframe(frame, actions=[0, 1, 2])
+    for gamma in (0.0, 0.9):
+        with pytest.raises(PoliciesError, match="'never': expected a policy that takes"):
+            bd.fit(
+                logs,
+                policies,
+                gamma=gamma,
+                rng_key=jax.random.key(0),
+                numerics=bd.Numerics(weights=weights),
+            )

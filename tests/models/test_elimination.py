@@ -60,7 +60,7 @@ def test_the_value_is_that_of_the_whole_gaussian(case, prior, searched, monkeypa
     posterior = elimination.ValueAlone(
         *(
             np.float64(number)
-            for number in (found.estimate, found.variance, 0.0, widths.mean, widths.sd, 1, 1, 0)
+            for number in (found.estimate, found.variance, 0.0, widths.mean, widths.sd, 1, 1, 1, 0)
         )
     ).posterior(np.zeros((1, 1)), np.float64(oracle.n))
     own = np.flatnonzero(oracle.active)
