@@ -26,6 +26,8 @@ TOLERANCE = 1e-12
 """Size of the residual, over that of the right-hand side, at which conjugate gradients stop."""
 _ENOUGH = 1e-7
 """Size that is small enough where rounding lets it get no smaller."""
+_UNMET = 1e-7
+"""Share of the residual that no weights take away, from which a test row is unmet."""
 _MOST_FACTORED = 6000
 """Pairs of a policy that loses mass, past which its system is too large to be factored."""
 _PATIENCE = 50
@@ -64,6 +66,8 @@ class Eliminated(NamedTuple):
         Solves the system in the test rows.
     pull
         The solution for the residual at the prior's mean, all rows, shape (B + 1,).
+    unmet
+        Whether some test row holds for no weights at all: mass is lost.
     """
 
     estimate: float
@@ -73,6 +77,7 @@ class Eliminated(NamedTuple):
     value: float
     solve: Solve
     pull: Float[np.ndarray, " B1"]
+    unmet: bool
 
 
 class WeightPrior(NamedTuple):
@@ -165,7 +170,9 @@ def eliminate(
     rows = x - y * pull
     weights = 1.0 - variance * (flow.transposed(rows) + b * pull)
     value = prior.mean + prior.sd**2 * pull
-    return Eliminated(estimate, noise, y, weights, value, solve, np.append(rows, pull))
+    whole = flow.times(variance * flow.transposed(x)) + covariance.times(x) / n
+    unmet = bool(np.abs(whole - tests).max(initial=0.0) > _UNMET * np.abs(tests).max(initial=0.0))
+    return Eliminated(estimate, noise, y, weights, value, solve, np.append(rows, pull), unmet)
 
 
 def _factored(

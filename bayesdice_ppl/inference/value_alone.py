@@ -40,6 +40,8 @@ from bayesdice_ppl.progress import parts, stage
 
 _PROBES = 8
 """Random directions from which the trace of a large matrix is estimated."""
+_FAR = 1e9
+"""Squared length of a residual that nothing brings near zero."""
 _FEW = 128
 """Test rows up to which that trace is exact."""
 _ROUGH = 1e-3
@@ -205,7 +207,7 @@ def _of_loss(covariance: SparseCovariance, found: Eliminated, n: float, flow: Po
     rank += covariance.value > 0.0
     rows, pull = found.pull[:-1], float(found.pull[-1])
     pulled = float(rows @ covariance.times(rows)) + 2.0 * pull * float(rows @ covariance.cross)
-    pulled = (pulled + pull**2 * covariance.value) / n
+    pulled = _FAR if found.unmet else (pulled + pull**2 * covariance.value) / n
     if len(varies) <= _FEW:
         whole = found.solve(covariance.dense(), _ROUGH) / n
         first, second = float(np.trace(whole)), float((whole * whole.T).sum())
