@@ -9,7 +9,7 @@ with the flow of the policy itself as the preconditioner.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, Protocol, final
+from typing import Any, NamedTuple, Protocol, final
 
 import numpy as np
 import numpyro.distributions as dist
@@ -310,15 +310,15 @@ class ValueAlone(NamedTuple):
         How far the prior pulls the residual from zero: its squared length in units of Sigma / n.
     """
 
-    estimate: Float[np.ndarray, ""]
-    variance: Float[np.ndarray, ""]
-    base: Float[np.ndarray, ""]
-    prior_mean: Float[np.ndarray, ""]
-    prior_sd: Float[np.ndarray, ""]
-    rank: Float[np.ndarray, ""]
-    free: Float[np.ndarray, ""]
-    scale: Float[np.ndarray, ""]
-    pulled: Float[np.ndarray, ""]
+    estimate: Float[Any, ""]
+    variance: Float[Any, ""]
+    base: Float[Any, ""]
+    prior_mean: Float[Any, ""]
+    prior_sd: Float[Any, ""]
+    rank: Float[Any, ""]
+    free: Float[Any, ""]
+    scale: Float[Any, ""]
+    pulled: Float[Any, ""]
 
     def loss(self, price: float) -> QuadraticLoss:
         """The loss under the posterior, by the first two moments of its weights.
@@ -339,8 +339,8 @@ class ValueAlone(NamedTuple):
 
     def posterior(
         self,
-        covariance: Float[np.ndarray, "1 1"],
-        price: Float[np.ndarray, ""],
+        covariance: Float[Any, "1 1"],
+        price: Float[Any, ""],
         *,
         value_constraint: bool = True,
     ) -> GaussianPosterior:

@@ -7,7 +7,7 @@ memory follow the transitions that were logged, and not the square of the pairs.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 from jaxtyping import Float
@@ -37,6 +37,9 @@ from bayesdice_ppl.moments import (
     sparse_moments,
 )
 from bayesdice_ppl.progress import parts, stage
+
+if TYPE_CHECKING:
+    from bayesdice_ppl.models import Ratio
 
 _PROBES = 8
 """Random directions from which the trace of a large matrix is estimated."""
@@ -83,9 +86,10 @@ def prepare_values(
     )
     still = Coordinates(np.zeros((n_policies, 1)), np.ones((n_policies, 1, 1)))
     change = None if known is None else known_covariance(cells, pilots, known)
+    # Of a ratio it has what the closed form and the prior of a value need, and no program.
     return Problem(
         cells,
-        ratio,
+        cast("Ratio", ratio),
         constraint,
         still,
         pilots,

@@ -18,6 +18,13 @@ from bayesdice_ppl.errors import LogsError
 from bayesdice_ppl.logs.labels import MISSING, shown_all
 from bayesdice_ppl.logs.logs import Logs
 
+FEWEST_ROWS = 20
+"""Rows from which it is looked whether they follow each other."""
+MOST_ROWS = 20_000
+"""The first so many rows are looked at."""
+CLEARLY = 6.0
+"""Standard errors above chance from which they do."""
+
 
 class UsableRows(NamedTuple):
     """Which rows a fit can use.
@@ -53,11 +60,13 @@ def usable_rows(logs: Logs, gamma: float) -> UsableRows:
     Raises
     ------
     LogsError
-        No row is left.
+        No row is left; or rows follow each other as the steps of episodes do, and no column names
+        the episodes.
     """
     everything = np.ones(logs.n_transitions, dtype=bool)
     if gamma == 0.0:
         return UsableRows(everything, 0, ())
+    _refuse_chains(logs, gamma)
     missing = (logs.next_state == MISSING) & ~logs.terminated
     if not missing.any():
         return UsableRows(everything, 0, ())
@@ -68,6 +77,37 @@ def usable_rows(logs: Logs, gamma: float) -> UsableRows:
         raise LogsError(_none_left(logs, gamma, missing, steps))
     left_out, where = int((~mask).sum()), tuple(int(s) for s in steps)
     return UsableRows(mask, left_out, where, int(missing.sum()))
+
+
+def _refuse_chains(logs: Logs, gamma: float) -> None:
+    """Refuse rows that are the steps of episodes but stand alone, each as a start of its own."""
+    if logs.named_episodes:
+        return
+    rows = np.flatnonzero(~logs.terminated[:-1] & (logs.next_state[:-1] != MISSING))[:MOST_ROWS]
+    n = len(rows)
+    if n < FEWEST_ROWS:
+        return
+    onward, state = logs.next_state[rows], logs.state[rows + 1]
+    if logs.vector_states:
+        # Their codes tell rows apart, not vectors.
+        both = logs.state_labels[np.r_[onward, state]]
+        codes = np.unique(both, axis=0, return_inverse=True)[1].ravel()
+        onward, state = codes[:n], codes[n:]
+    size = int(max(onward.max(), state.max())) + 1
+    shares = (np.bincount(codes, minlength=size) / n for codes in (onward, state))
+    chance = float(np.prod(list(shares), axis=0).sum())
+    share = float(np.mean(onward == state))
+    error = np.sqrt(chance * (1.0 - chance) / n)
+    if share < 0.5 * (1.0 + chance) or share - chance < CLEARLY * max(error, 1.0 / n):
+        return
+    raise LogsError(
+        f"expected a column episode_id, since gamma = {gamma:g}: {share:.0%} of {n:,} rows lead to "
+        "the state of the row after them, as the steps of episodes do. Without the column each row "
+        "is an episode of its own, and its state counts as a start. Add a column episode_id: where "
+        "flags tell the ends, the number of ends before each row. If the rows do stand alone, "
+        "number them in that column."
+        f"{logs.proposal('episode_id')}"
+    )
 
 
 def _none_left(

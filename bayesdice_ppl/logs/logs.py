@@ -67,6 +67,8 @@ class Logs:
     lookalikes
         Our name -> a column of the table that looks like it by its name, where none was mapped and
         leaving it out changes nothing but what a log may lack.
+    named_episodes
+        Whether a column named the episodes; else each row is an episode of its own.
     groups
         Column -> its n values, a polars Series, of columns without another meaning that may say
         which rows belong together, such as ``user_id``.
@@ -88,6 +90,7 @@ class Logs:
     declared_actions: Shaped[np.ndarray, " k"] | None = None
     unused_columns: tuple[str, ...] = ()
     lookalikes: Mapping[str, str] = field(default_factory=dict)
+    named_episodes: bool = True
     groups: Mapping[str, pl.Series] = field(default_factory=dict)
 
     @property
@@ -258,6 +261,7 @@ class Logs:
             declared_actions=coded.declared,
             unused_columns=unused,
             lookalikes=lookalikes,
+            named_episodes="episode_id" in table.columns,
             groups=read_groups(whole, unused, order),
         )
 
