@@ -190,6 +190,8 @@ def show_fit(console: Console, belief: DataTree) -> None:
     console.print(f"Action space: {view.n_actions} actions, {escape(view.action_space)}.")
     if view.engine:
         console.print(f"Inference: {escape(view.engine)}.")
+    if view.without_draws:
+        console.print(escape(view.without_draws))
     for line in unit_lines(view):
         console.print(escape(line))
     if view.n_terminated:
