@@ -219,7 +219,8 @@ def _tabular_inputs(
     reached = [reach(target, pairs.state, edges, starts) for target in targets]
     active = np.stack([r.pair for r in reached])
     for name, own in zip(aligned.names, active, strict=True):
-        if not own.any():
+        # At a discount of 0 its value is that of pairs that were never logged.
+        if gamma > 0.0 and not own.any():
             raise PoliciesError(
                 f"policy {name!r}: expected a policy that takes a logged action in a state where "
                 "episodes start, found one of whose actions none were logged there. The log says "

@@ -208,15 +208,23 @@ def test_weights_cannot_be_left_out_elsewhere(options):
 @pytest.mark.parametrize("weights", [True, False])
 def test_a_candidate_without_any_logged_action_is_named(weights):
     frame = frame_of().filter(pl.col("action") < 2)
-    never = np.tile([0.0, 0.0, 1.0], (9, 1))
-    policies = policies_of() | {"never": bd.TabularPolicy(never)}
+    never = bd.TabularPolicy(np.tile([0.0, 0.0, 1.0], (9, 1)))
     logs = bd.Logs.from_dataframe(frame, actions=[0, 1, 2])
-    for gamma in (0.0, 0.9):
-        with pytest.raises(PoliciesError, match="'never': expected a policy that takes"):
-            bd.fit(
-                logs,
-                policies,
-                gamma=gamma,
-                rng_key=jax.random.key(0),
-                numerics=bd.Numerics(weights=weights),
-            )
+    with pytest.raises(PoliciesError, match="'never': expected a policy that takes a logged"):
+        bd.fit(
+            logs,
+            policies_of() | {"never": never},
+            gamma=0.9,
+            rng_key=jax.random.key(0),
+            numerics=bd.Numerics(weights=weights),
+        )
+
+
+def test_a_candidate_without_any_logged_action_rests_on_latents_at_a_discount_of_zero():
+    frame = frame_of().filter(pl.col("action") < 2)
+    never = bd.TabularPolicy(np.tile([0.0, 0.0, 1.0], (9, 1)))
+    logs = bd.Logs.from_dataframe(frame, actions=[0, 1, 2])
+    whole, alone = both(logs, policies_of() | {"never": never}, gamma=0.0)
+    for name in ("guide_mean", "guide_sd", "unseen_shift", "unseen_share"):
+        found, expected = (b["constant_data"][name].to_numpy() for b in (alone, whole))
+        np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-9, err_msg=name)
