@@ -1,14 +1,15 @@
 """What takes long says what it does: one line for each stage that is open, after two seconds.
 
-Code opens a `stage` and goes through its `parts`. Nothing is shown where the standard error is no
-terminal and no notebook, nor while `silent` is open. What is done within two seconds is not shown
-either.
+Code opens a `stage`, and counts its parts where it has some. Nothing is shown where the standard
+error is no terminal and no notebook, in a process that another one started, or while `silent` is
+open. What is done within two seconds is not shown either.
 """
 
 from __future__ import annotations
 
+import multiprocessing
 import threading
-from collections.abc import Iterable, Iterator, Sized
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, final
@@ -21,13 +22,36 @@ DELAY = 2.0
 """Seconds after which the outermost stage is shown."""
 
 
-@dataclass
-class _Stage:
-    """A stage that is open: its words, and its parts, of which the number may not be known."""
+@final
+@dataclass(eq=False)
+class Stage:
+    """A stage that is open.
+
+    Attributes
+    ----------
+    words
+        What is done, in a few words.
+    total, done
+        Number of its parts, None if it is not known, and how many of them are done.
+    task
+        Its line, while it is shown.
+    """
 
     words: str
     total: int | None = None
     done: int = 0
+    task: TaskID | None = None
+
+    def tell(self, done: int, total: int | None = None, words: str | None = None) -> None:
+        """Say how far it is; a total or words that are left out stay."""
+        self.done = done
+        self.total = self.total if total is None else total
+        self.words = self.words if words is None else words
+        _DISPLAY.update(self)
+
+    def advance(self) -> None:
+        """One part more is done."""
+        self.tell(self.done + 1)
 
 
 @final
@@ -35,21 +59,22 @@ class _Display:
     """The stages that are open, and the lines that show them."""
 
     def __init__(self) -> None:
-        self._stages: list[_Stage] = []
-        self._tasks: list[TaskID] = []
-        self._bars: Progress | None = None
-        self._timer: threading.Timer | None = None
-        self._lock = threading.RLock()
+        self.stages: list[Stage] = []
+        self.bars: Progress | None = None
         self.silent = 0
         self.console: Console | None = None
+        self._timer: threading.Timer | None = None
+        self._lock = threading.RLock()
 
-    def open(self, words: str) -> None:
+    def open(self, one: Stage) -> None:
         """Open a stage inside those that are open."""
         with self._lock:
-            self._stages.append(_Stage(words))
-            if self._bars is not None:
-                self._add(self._stages[-1])
-            elif len(self._stages) == 1 and not self.silent:
+            self.stages.append(one)
+            if self.silent:
+                return
+            if self.bars is not None:
+                self._add(one)
+            elif len(self.stages) == 1:
                 self._timer = threading.Timer(DELAY, self._show)
                 self._timer.daemon = True
                 self._timer.start()
@@ -57,28 +82,28 @@ class _Display:
     def close(self) -> None:
         """Close the innermost stage."""
         with self._lock:
-            self._stages.pop()
-            if self._bars is not None and self._tasks:
-                self._bars.remove_task(self._tasks.pop())
-            if not self._stages:
-                if self._timer is not None:
-                    self._timer.cancel()
-                if self._bars is not None:
-                    self._bars.stop()
-                self._timer = self._bars = None
-
-    def count(self, done: int, total: int | None) -> None:
-        """Say how many parts of the innermost stage are done."""
-        with self._lock:
-            if not self._stages:
+            one = self.stages.pop()
+            if self.bars is not None and one.task is not None:
+                self.bars.remove_task(one.task)
+            if self.stages:
                 return
-            self._stages[-1].total, self._stages[-1].done = total, done
-            if self._bars is not None:
-                self._bars.update(self._tasks[-1], total=total, completed=done)
+            if self._timer is not None:
+                self._timer.cancel()
+            if self.bars is not None:
+                self.bars.stop()
+            self._timer = self.bars = None
 
-    def _add(self, one: _Stage) -> None:
-        assert self._bars is not None
-        self._tasks.append(self._bars.add_task(one.words, total=one.total, completed=one.done))
+    def update(self, one: Stage) -> None:
+        """Show what a stage says of itself, if it is shown."""
+        with self._lock:
+            if self.bars is not None and one.task is not None:
+                self.bars.update(
+                    one.task, description=one.words, total=one.total, completed=one.done
+                )
+
+    def _add(self, one: Stage) -> None:
+        assert self.bars is not None
+        one.task = self.bars.add_task(one.words, total=one.total, completed=one.done)
 
     def _show(self) -> None:
         """Start to show, called by the timer."""
@@ -93,13 +118,15 @@ class _Display:
         )
 
         console = Console(stderr=True) if self.console is None else self.console
-        if not (console.is_terminal or console.is_jupyter):
+        # Processes that another one started share its terminal.
+        started = multiprocessing.parent_process() is not None
+        if started or not (console.is_terminal or console.is_jupyter):
             return
         with self._lock:
-            if not self._stages or self.silent:
+            if not self.stages or self.silent:
                 return
-            self._bars = Progress(
-                TextColumn("{task.description}"),
+            self.bars = Progress(
+                TextColumn("{task.description}", markup=False),
                 BarColumn(bar_width=24),
                 MofNCompleteColumn(),
                 TimeElapsedColumn(),
@@ -107,37 +134,39 @@ class _Display:
                 console=console,
                 transient=True,
             )
-            self._tasks = []
-            for one in self._stages:
+            for one in self.stages:
                 self._add(one)
-            self._bars.start()
+            self.bars.start()
 
 
 _DISPLAY = _Display()
 
 
 @contextmanager
-def stage(words: str) -> Iterator[None]:
-    """What is done inside, in a few words such as ``"values of 200 candidates"``."""
-    _DISPLAY.open(words)
+def stage(words: str, total: int | None = None) -> Iterator[Stage]:
+    """Show what is done inside.
+
+    Parameters
+    ----------
+    words
+        A few words, such as ``"values of the candidates"``.
+    total
+        Number of its parts, if it has some.
+    """
+    one = Stage(words, total)
+    _DISPLAY.open(one)
     try:
-        yield
+        yield one
     finally:
         _DISPLAY.close()
 
 
-def parts[T](items: Iterable[T]) -> Iterator[T]:
-    """Go through the parts of the innermost stage, and count them.
-
-    Parameters
-    ----------
-    items
-        The parts; how many there are is shown if they have a length.
-    """
-    total = len(items) if isinstance(items, Sized) else None
-    for done, item in enumerate(items):
-        _DISPLAY.count(done, total)
-        yield item
+def parts[T](words: str, items: Collection[T]) -> Iterator[T]:
+    """Go through some items as the parts of a stage of their own."""
+    with stage(words, len(items)) as shown:
+        for item in items:
+            yield item
+            shown.advance()
 
 
 @contextmanager

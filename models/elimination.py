@@ -152,7 +152,7 @@ def eliminate(
     """
     moments, variance = flow.moments, prior.variance
     b = moments.value_mass
-    tests, own = moments.residual(np.ones(len(b)))
+    tests, at_one = moments.residual(np.ones(len(b)))
     right = np.stack([flow.times(variance * b) + covariance.cross / n, tests], axis=1)
     searched = len(tests) == len(b) or flow.redundant
     if not searched and len(b) > _MOST_FACTORED:
@@ -165,13 +165,15 @@ def eliminate(
     y, x = solve(right).T
     left = b - flow.transposed(y)
     noise = float(left @ (variance * left)) + covariance.variance(-y) / n
-    estimate = own + shift - float(y @ tests)
+    estimate = at_one + shift - float(y @ tests)
     pull = (estimate - prior.mean) / (noise + prior.sd**2)
     rows = x - y * pull
     weights = 1.0 - variance * (flow.transposed(rows) + b * pull)
     value = prior.mean + prior.sd**2 * pull
-    whole = flow.times(variance * flow.transposed(x)) + covariance.times(x) / n
-    unmet = bool(np.abs(whole - tests).max(initial=0.0) > _UNMET * np.abs(tests).max(initial=0.0))
+    unmet = False
+    if not searched:
+        left_over = flow.times(variance * flow.transposed(x)) + covariance.times(x) / n - tests
+        unmet = bool(np.abs(left_over).max() > _UNMET * np.abs(tests).max())
     return Eliminated(estimate, noise, y, weights, value, solve, np.append(rows, pull), unmet)
 
 
@@ -210,7 +212,7 @@ def _searched(
     precision, size = (1.0 / variance)[:, None], len(variance)
     # The normalization, where it has a row of its own, is the last.
     others = flow.dense(slice(size, None))
-    own = (others**2 @ variance + covariance.diagonal[size:] / n)[:, None]
+    of_others = (others**2 @ variance + covariance.diagonal[size:] / n)[:, None]
 
     def told_apart(x: Float[np.ndarray, "B k"]) -> Float[np.ndarray, "B k"]:
         """Leave out the sum of the rows of the pairs, where the normalization says it again."""
@@ -224,7 +226,7 @@ def _searched(
 
     def precondition(x: Float[np.ndarray, "B k"]) -> Float[np.ndarray, "B k"]:
         inside = flow.solve(precision * flow.solve(x[:size]), transposed=True)
-        return told_apart(np.concatenate([inside, x[size:] / own]))
+        return told_apart(np.concatenate([inside, x[size:] / of_others]))
 
     def solve(
         right: Float[np.ndarray, "B k"], tolerance: float = TOLERANCE

@@ -1,7 +1,9 @@
 """What takes long says what it does: on a terminal, after a while, and never elsewhere."""
 
 import io
+import multiprocessing
 import time
+from concurrent.futures import ProcessPoolExecutor
 
 import pytest
 from rich.console import Console
@@ -30,12 +32,16 @@ def seen(stream, text):
 
 
 def test_stages_and_their_parts_are_shown(terminal):
-    with stage("fit"), stage("values"):
-        for number in parts(["a", "b", "c"]):
-            if number == "c":
+    with stage("fit"):
+        for letter in parts("values", ["a", "b", "c"]):
+            if letter == "c":
                 assert seen(terminal, "fit")
                 assert seen(terminal, "values")
                 assert seen(terminal, "2/3")
+        with stage("training", 10) as shown:
+            shown.tell(7, words="loss [1] 0.5")
+            assert seen(terminal, "7/10")
+            assert seen(terminal, "loss [1] 0.5")
     with stage("after"):
         assert seen(terminal, "after")
 
@@ -48,14 +54,14 @@ def test_a_stage_that_fails_is_closed(terminal):
 
     with pytest.raises(ValueError, match="inside"):
         fail()
-    assert progress._DISPLAY._stages == []
-    assert progress._DISPLAY._bars is None
+    assert progress._DISPLAY.stages == []
+    assert progress._DISPLAY.bars is None
 
 
 def test_nothing_is_shown_within_the_delay(terminal, monkeypatch):
     monkeypatch.setattr(progress, "DELAY", 60.0)
     with stage("short"):
-        assert list(parts(iter(range(3)))) == [0, 1, 2]
+        assert list(parts("parts", range(3))) == [0, 1, 2]
     assert terminal.getvalue() == ""
 
 
@@ -72,5 +78,24 @@ def test_nothing_is_shown_where_it_is_silent_or_no_terminal(terminal, monkeypatc
     assert plain.getvalue() == ""
 
 
-def test_parts_outside_of_a_stage_are_gone_through():
-    assert list(parts(range(3))) == [0, 1, 2]
+def test_a_silent_stage_is_not_shown_inside_one_that_is(terminal):
+    with stage("outer"):
+        assert seen(terminal, "outer")
+        with silent(), stage("inner"):
+            time.sleep(0.2)
+    assert "inner" not in terminal.getvalue()
+
+
+def show_in_another_process():
+    stream = io.StringIO()
+    progress._DISPLAY.console = Console(file=stream, force_terminal=True)
+    progress.DELAY = 0.0
+    with stage("worker"):
+        time.sleep(0.2)
+    return stream.getvalue()
+
+
+def test_processes_that_another_one_started_show_nothing():
+    """They share its terminal."""
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        assert pool.submit(show_in_another_process).result() == ""

@@ -15,6 +15,7 @@ from bayesdice_ppl.cli.app import app
 from bayesdice_ppl.cli.console import make_console
 from bayesdice_ppl.cli.groups import MAX_SEED
 from bayesdice_ppl.cli.options import with_options
+from bayesdice_ppl.progress import stage
 
 if TYPE_CHECKING:
     from bayesdice_ppl.experiments import Experiment, Progress, Written
@@ -103,7 +104,7 @@ def reproduce(
         f"{choices.seed}, {n_workers} processes."
     )
     try:
-        with _progress_bar() as report:
+        with _reporting() as report:
             written = rerun(
                 experiment,
                 output,
@@ -130,30 +131,17 @@ def _cores() -> int:
 
 
 @contextmanager
-def _progress_bar() -> Iterator[Callable[[Progress], None]]:
-    """A progress bar with the trials done and the time left, on the terminal's error stream."""
-    from rich import progress
-
-    console = make_console(stderr=True)
-    columns = (
-        progress.TextColumn("{task.description}"),
-        progress.BarColumn(),
-        progress.MofNCompleteColumn(),
-        progress.TimeElapsedColumn(),
-        progress.TimeRemainingColumn(),
-    )
-    cell = ""
-    with progress.Progress(*columns, console=console) as bar:
-        task = bar.add_task("starting", total=None)
+def _reporting() -> Iterator[Callable[[Progress], None]]:
+    """Show the trials done and the time left; in a file, a line for each cell."""
+    console, cell = make_console(stderr=True), ""
+    with stage("starting") as shown:
 
         def report(now: Progress) -> None:
             nonlocal cell
             if not console.is_terminal and now.cell != cell:
-                # A bar is no use in a file: write a line for each cell instead.
                 console.print(f"{now.done:,} of {now.total:,} trials: {now.cell}", markup=False)
             cell = now.cell
-            name = cell or "starting"
-            bar.update(task, completed=now.done, total=now.total, description=name)
+            shown.tell(now.done, now.total, cell or "starting")
 
         yield report
 

@@ -69,7 +69,7 @@ class SparseCovariance(NamedTuple):
 def sparse_covariance(
     cells: Cells,
     moments: SparseMoments,
-    ratio: Float[np.ndarray, " A"],
+    ratio: Float[np.ndarray, " P"],
     settings: MomentSettings,
 ) -> SparseCovariance:
     """Sigma of sqrt(n) times the residual, at a given ratio.

@@ -107,7 +107,7 @@ def choose_features(
     judged = replace(by_episode[0], features=default_features(logs), behavior="none")
     with jax.enable_x64(True):
         ratios, values = [], []
-        for each in parts(by_episode):
+        for each in parts("choice of features", by_episode):
             found = read_inputs(logs, policies, each, rng_key)
             fitted = fit_folds(
                 found.cells, found.candidates, ~held_out, each.form.moments, each.prior

@@ -223,8 +223,7 @@ def _fit(
             check_logged_policy(logs, each)
         # The choice is made for the candidates alone.
         judged = [replace(each, include_logged=False) for each in choices]
-        with stage("choice of features"):
-            best, table = choose_features(logs, policies, judged, rng_key)
+        best, table = choose_features(logs, policies, judged, rng_key)
         settings = replace(best, include_logged=settings.include_logged)
     trained = settings.needs_training
     with stage("log, features and first estimates"):

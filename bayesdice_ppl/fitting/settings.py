@@ -235,12 +235,6 @@ class FitSettings:
                 f"{self.model}, such as bd.inference.MinMax(). Leave inference out."
             )
         self.inference.check(self.form, self.draws)
-        if self.numerics.weights is False and not self._can_eliminate:
-            raise SettingsError(
-                "numerics.weights=False: expected the closed form on labels with the default "
-                "model, penalty and price, transitions as the unit and the mean reward, as only "
-                "there values are found without weights. Leave weights out."
-            )
 
     def _read(self, name: str, read: Callable[[Any], Any]) -> None:
         object.__setattr__(self, name, read(getattr(self, name)))
@@ -322,15 +316,22 @@ class FitSettings:
         ----------
         n_policies, n_pairs
             Number of candidates and of logged pairs.
-        """
-        asked = self.numerics.weights
-        if asked is None:
-            asked = self.draws * n_policies * n_pairs <= MOST_WEIGHTS
-        return not asked and self._can_eliminate
 
-    @property
-    def _can_eliminate(self) -> bool:
-        return self.plain and self.form.eliminates and self.inference == Exact()
+        Raises
+        ------
+        SettingsError
+            It was asked for, and cannot be done.
+        """
+        able = self.plain and self.form.eliminates and self.inference == Exact()
+        asked = self.numerics.weights
+        if asked is False and not able:
+            raise SettingsError(
+                "numerics.weights=False: expected the closed form on labels with the default "
+                "model, penalty and price, transitions as the unit and the mean reward, as only "
+                "there values are found without weights. Leave weights out."
+            )
+        many = self.draws * n_policies * n_pairs > MOST_WEIGHTS
+        return able and (many if asked is None else not asked)
 
     @property
     def value_implied(self) -> bool:

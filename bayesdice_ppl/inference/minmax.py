@@ -7,6 +7,7 @@ started apart: how far they disagree is a part of its width.
 
 from __future__ import annotations
 
+import time
 from typing import Any, NamedTuple, final
 
 import equinox as eqx
@@ -21,11 +22,11 @@ from bayesdice_ppl.inference import training
 from bayesdice_ppl.inference.checkpoints import Checkpoint
 from bayesdice_ppl.inference.engine import Solution, nothing_but
 from bayesdice_ppl.inference.problem import FitForm, Problem
-from bayesdice_ppl.inference.progress import TrainingProgress
 from bayesdice_ppl.inference.training import Given, Reading, Task, TrainingPlan
 from bayesdice_ppl.models import GaussianPosterior, TrainedModel, TrainedRatio
 from bayesdice_ppl.models.gaussian import square_root
 from bayesdice_ppl.moments import VALUE_ROW
+from bayesdice_ppl.progress import silent, stage
 
 _LAST = 0.1
 """Share of the steps over which the drift is measured."""
@@ -262,7 +263,9 @@ def train(
     )
     file = Checkpoint(settings.checkpoint, (plan, settings.checks, seed), task)
     run = file.load(run)
-    with TrainingProgress(settings.steps, run.done, show=settings.progress) as progress:
+    with silent(really=not settings.progress), stage("training", settings.steps) as shown:
+        shown.tell(run.done)
+        begun, started = run.done, time.perf_counter()
         while run.done < settings.steps and run.since < settings.patience:
             number = min(length, settings.steps - run.done)
             pairs: Any = None
@@ -276,7 +279,8 @@ def train(
             run = _after(
                 run, states, np.asarray(elbo), reading, tolerance, length, settings.patience
             )
-            progress.show(run.done, np.asarray(elbo), reading)
+            rate = (run.done - begun) / (time.perf_counter() - started)
+            shown.tell(run.done, words=_words(elbo, reading, rate))
             file.save(run)
     svi = training.program(plan)
     kept = jax.tree.map(lambda x: x[:, :restarts], run.kept)
@@ -288,6 +292,14 @@ def train(
         drift=_drift(run.value, -(-run.done // length)),
         held_out=run.held_out,
         kept=run.kept_at,
+    )
+
+
+def _words(elbo: Any, reading: Reading, rate: float) -> str:
+    """How a training stands: means over candidates and restarts, and steps a second."""
+    return (
+        f"training: loss {-np.mean(elbo):.4g}, J {np.mean(reading.criterion):.4g}, "
+        f"E[zeta] {np.mean(reading.mass):.3f}, {rate:.0f} steps/s"
     )
 
 

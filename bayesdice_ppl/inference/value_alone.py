@@ -36,7 +36,7 @@ from bayesdice_ppl.moments import (
     Prior,
     sparse_moments,
 )
-from bayesdice_ppl.progress import parts, stage
+from bayesdice_ppl.progress import stage
 
 if TYPE_CHECKING:
     from bayesdice_ppl.models import Ratio
@@ -240,12 +240,14 @@ def fit_values(
     shift: Float[np.ndarray, " N"] | None = None,
 ) -> ValueFit:
     """`fit_value` of every candidate, stacked along a leading axis."""
-    count = iter(parts(range(len(candidates.active))))
+    with stage("values of the candidates", len(candidates.active)) as shown:
 
-    def one(candidate: Candidates, moved: Any) -> ValueFit:
-        next(count)
-        own = 0.0 if moved is None else float(moved)
-        return fit_value(cells, candidate, settings, prior, small_sample=small_sample, shift=own)
+        def one(candidate: Candidates, moved: Any) -> ValueFit:
+            own = 0.0 if moved is None else float(moved)
+            found = fit_value(
+                cells, candidate, settings, prior, small_sample=small_sample, shift=own
+            )
+            shown.advance()
+            return found
 
-    with stage("values of the candidates"):
         return each(one, candidates, shift)

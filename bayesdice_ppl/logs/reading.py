@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from bayesdice_ppl.errors import LogsError
 from bayesdice_ppl.logs.files import read_table
 from bayesdice_ppl.logs.logs import Logs
+from bayesdice_ppl.progress import stage
 
 
 def read_logs(
@@ -30,7 +32,6 @@ def read_logs(
         Our name -> the file's name, e.g. ``{"action": "item_id", "reward": "click"}``.
     actions
         The action space; without it, it is the set of actions in the candidates' table.
-
     ignore
         Columns that are not what their names say, e.g. ``["done"]``; see `Logs.from_dataframe`.
 
@@ -39,11 +40,12 @@ def read_logs(
     LogsError
         The file cannot be read, or a row cannot be used: the message says which, and why.
     """
-    frame = read_table(path, LogsError, is_number=_numbers(columns))
-    try:
-        return Logs.from_dataframe(frame, columns=columns, actions=actions, ignore=ignore)
-    except LogsError as error:
-        raise LogsError(f"{path}: {error}") from error
+    with stage(f"reading {Path(path).name}"):
+        frame = read_table(path, LogsError, is_number=_numbers(columns))
+        try:
+            return Logs.from_dataframe(frame, columns=columns, actions=actions, ignore=ignore)
+        except LogsError as error:
+            raise LogsError(f"{path}: {error}") from error
 
 
 def _numbers(columns: Mapping[str, str] | None) -> Callable[[str], bool]:

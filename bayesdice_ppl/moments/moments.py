@@ -240,12 +240,7 @@ def build_moments(cells: Cells, features: StateFeatures, settings: MomentSetting
     initial = xp.zeros((phi0.shape[0], n_rows), phi.dtype)
     initial = replaced(initial, np.s_[:, :n_features], phi0)
 
-    # Equal rewards give the prior no scale; their size, or 1, takes its place.
-    size = xp.where(reward_mean == 0.0, 1.0, xp.abs(reward_mean))
-    reward_scale = xp.where(reward_sd > 0.0, reward_sd, size)
-    if not settings.restart:
-        # The absorbed reward may be far from all logged rewards.
-        reward_scale = xp.sqrt(reward_scale**2 + (reward_mean - floor) ** 2)
+    reward_scale = prior_reward_scale(reward_mean, reward_sd, floor, restart=settings.restart)
     unit = None
     if features.estimated is not None and cells.pair_features is None:
         unit = _units(cells, features.estimated)
@@ -263,6 +258,28 @@ def build_moments(cells: Cells, features: StateFeatures, settings: MomentSetting
         unit=unit,
         action_ratio=features.action_ratio,
     )
+
+
+def prior_reward_scale(
+    mean: Float[Any, ""], sd: Float[Any, ""], floor: Float[Any, ""], *, restart: bool
+) -> Float[Any, ""]:
+    """The scale of the value's prior, from the rewards.
+
+    Parameters
+    ----------
+    mean, sd
+        Of the logged reward.
+    floor
+        The reward after an absorbing termination.
+    restart
+        Whether a termination is followed by a fresh start.
+    """
+    xp = library_of(mean, sd)
+    # Equal rewards give the prior no scale; their size, or 1, takes its place.
+    size = xp.where(mean == 0.0, 1.0, xp.abs(mean))
+    scale = xp.where(sd > 0.0, sd, size)
+    # The absorbed reward may be far from all logged rewards.
+    return scale if restart else xp.sqrt(scale**2 + (mean - floor) ** 2)
 
 
 def _units(cells: Cells, estimated: Bool[Any, ""]) -> Int[Any, " P"]:

@@ -15,7 +15,7 @@ from scipy.sparse import csr_array
 
 from bayesdice_ppl.moments.candidates import Candidates
 from bayesdice_ppl.moments.cells import Cells, reward_moments
-from bayesdice_ppl.moments.moments import ROUNDING, MomentSettings
+from bayesdice_ppl.moments.moments import ROUNDING, MomentSettings, prior_reward_scale
 
 
 class SparseMoments(NamedTuple):
@@ -150,9 +150,9 @@ def sparse_moments(cells: Cells, candidate: Candidates, settings: MomentSettings
         rows, flow = _beside(rows, mass), _beside(flow, weighted @ mass)
         initial = _beside(initial, np.zeros(initial.shape[0]))
         start, offset = np.append(start, 0.0), np.append(offset, -1.0)
-    scale = sd if sd > 0.0 else (abs(mean) if mean != 0.0 else 1.0)
-    if not settings.restart:
-        scale = float(np.sqrt(scale**2 + (mean - floor) ** 2))
+    scale = prior_reward_scale(
+        np.float64(mean), np.float64(sd), np.float64(floor), restart=settings.restart
+    )
     paid = np.asarray(cells.reward_sum) / n
     return SparseMoments(
         pairs=pairs,
@@ -171,7 +171,7 @@ def sparse_moments(cells: Cells, candidate: Candidates, settings: MomentSettings
         offset=offset,
         value_offset=floor + base,
         reward_mean=mean,
-        reward_scale=scale,
+        reward_scale=float(scale),
         unit=unit,
         by_state=estimated,
     )

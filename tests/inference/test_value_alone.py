@@ -228,3 +228,17 @@ def test_a_candidate_without_any_logged_action_rests_on_latents_at_a_discount_of
     for name in ("guide_mean", "guide_sd", "unseen_shift", "unseen_share"):
         found, expected = (b["constant_data"][name].to_numpy() for b in (alone, whole))
         np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-9, err_msg=name)
+
+
+def test_a_prior_is_chosen_from_a_list_without_weights_too():
+    logs = bd.Logs.from_dataframe(frame_of())
+    belief = bd.fit(
+        logs,
+        policies_of(),
+        gamma=0.5,
+        rng_key=jax.random.key(0),
+        prior=[bd.Prior(1.0), bd.Prior(10.0)],
+        numerics=bd.Numerics(weights=False),
+    )
+    assert "weights" not in belief["posterior"]
+    assert len(BeliefView(belief).regularization) == 2
