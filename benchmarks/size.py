@@ -62,17 +62,19 @@ class Case(NamedTuple):
 
 
 CASES = (
-    Case("recommender", 100_000, 30, 60, 5, 0.0),
+    Case("recommender", 100_000, 30, 60, 5, 0.0, dense=True),
     Case("recommender", 1_000_000, 1_000, 20, 5, 0.0),
-    Case("rows", 100_000, 200, 5, 5, 0.95),
-    Case("rows", 1_000_000, 200, 5, 5, 0.95),
-    Case("rows", 3_000_000, 200, 5, 5, 0.95),
+    Case("rows", 100_000, 200, 5, 5, 0.95, dense=True),
+    Case("rows", 1_000_000, 200, 5, 5, 0.95, dense=True),
+    Case("rows", 10_000_000, 200, 5, 5, 0.95),
     Case("pairs", 200_000, 25, 4, 3, 0.95, dense=True),
     Case("pairs", 200_000, 125, 4, 3, 0.95, dense=True),
-    Case("pairs", 200_000, 500, 4, 3, 0.95),
+    Case("pairs", 200_000, 500, 4, 3, 0.95, dense=True),
     Case("pairs", 200_000, 2_500, 4, 3, 0.95),
     Case("candidates", 20_000, 50, 5, 5, 0.95, dense=True),
-    Case("candidates", 20_000, 50, 5, 50, 0.95),
+    Case("candidates", 20_000, 50, 5, 50, 0.95, dense=True),
+    Case("candidates", 20_000, 50, 5, 200, 0.95, dense=True),
+    Case("candidates", 20_000, 50, 5, 1_000, 0.95),
 )
 
 

@@ -13,6 +13,7 @@ import polars as pl
 from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, NullFormatter
 from PIL import Image
 
 import bayesdice_ppl as bd
@@ -207,6 +208,10 @@ def size() -> Figure:
                 axes.loglog(
                     shown[case], shown[name], style, color=color, label=label, markersize=4, lw=1
                 )
+            for axis in (axes.xaxis, axes.yaxis):
+                axis.set_major_formatter(FuncFormatter(lambda number, _: f"{number:,g}"))
+                axis.set_minor_formatter(NullFormatter())
+            axes.set_ylim(top=10 ** np.ceil(np.log10(axes.get_ylim()[1])))
             axes.tick_params(labelsize=SMALL)
             axes.grid(color=PALE, linewidth=0.5)
             axes.spines[["top", "right"]].set_visible(False)
