@@ -200,8 +200,8 @@ def size() -> Figure:
         rows = table.filter(pl.col("case") == case)
         for axes, (alone, whole) in zip(panels[:, column], columns, strict=True):
             both = (
-                (alone, BLUE, "o-", "values alone (default)"),
-                (whole, ORANGE, "s--", "weights"),
+                (alone, BLUE, "o-", "as fit does it by default"),
+                (whole, ORANGE, "s--", "with draws of all weights"),
             )
             for name, color, style, label in both:
                 shown = rows.filter(pl.col(name).is_not_nan() & pl.col(name).is_not_null())
@@ -209,9 +209,10 @@ def size() -> Figure:
                     shown[case], shown[name], style, color=color, label=label, markersize=4, lw=1
                 )
             for axis in (axes.xaxis, axes.yaxis):
-                axis.set_major_formatter(FuncFormatter(lambda number, _: f"{number:,g}"))
+                axis.set_major_formatter(FuncFormatter(lambda number, _: f"{number:,.10g}"))
                 axis.set_minor_formatter(NullFormatter())
-            axes.set_ylim(top=10 ** np.ceil(np.log10(axes.get_ylim()[1])))
+            low, high = np.log10(axes.get_ylim())
+            axes.set_ylim(10 ** np.floor(low), 10 ** np.ceil(high))
             axes.tick_params(labelsize=SMALL)
             axes.grid(color=PALE, linewidth=0.5)
             axes.spines[["top", "right"]].set_visible(False)
