@@ -175,6 +175,12 @@ class Query:
             )
         object.__setattr__(self, "gamma", discount(self.gamma))
         one_of("on_termination", self.on_termination, ("restart", "absorb"))
+        if len(self.logs.rewards) > 1:
+            names = ", ".join(self.logs.rewards)
+            raise LogsError(
+                f"logs: expected one reward for this method, found {names}. Take one of them: "
+                f"logs.with_reward({self.logs.rewards[0]!r}) (--reward {self.logs.rewards[0]})."
+            )
         if not self.restart and self.gamma == 1.0 and self.logs.terminated.any():
             raise SettingsError(
                 "on_termination: at gamma = 1 a policy that is absorbed has no value, found "

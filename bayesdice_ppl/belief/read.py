@@ -6,12 +6,14 @@ the logs support may be missing. It is then reported as missing, never filled in
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import numpy as np
 from jaxtyping import Float
 
 from bayesdice_ppl.belief.schema import SUPPORT, BeliefView, SupportWarning, Variable
+from bayesdice_ppl.checks import is_number
 from bayesdice_ppl.errors import BeliefError
 
 if TYPE_CHECKING:
@@ -39,7 +41,11 @@ class ValueDraws(NamedTuple):
     values: Float[np.ndarray, "chain draw N"]
 
 
-def read_values(belief: DataTree, statistic: str = "value") -> ValueDraws:
+type Which = str | Mapping[str, float]
+"""A variable of ``posterior``, or a sum of several with a weight each."""
+
+
+def read_values(belief: DataTree, statistic: Which = "value") -> ValueDraws:
     """Take the draws of the policy values out of a belief.
 
     Parameters
@@ -48,7 +54,8 @@ def read_values(belief: DataTree, statistic: str = "value") -> ValueDraws:
         With ``posterior/value``, dims policy, draw and, unless there is only one, chain; the
         coordinate ``policy`` names the candidates.
     statistic
-        The variable of ``posterior`` that is read.
+        The variable of ``posterior`` that is read; or name -> weight, whose weighted sum is taken
+        draw by draw: ``{"quality": 1, "cost": -0.5}``.
 
     Returns
     -------
@@ -61,6 +68,9 @@ def read_values(belief: DataTree, statistic: str = "value") -> ValueDraws:
         Any of this is missing, a name is no text or not unique, there are fewer than two draws, or
         a value is NaN or infinite.
     """
+    if isinstance(statistic, Mapping):
+        return _weighted(belief, statistic)
+    statistic = str(statistic)
     where = f"posterior/{statistic}"
     value = _variable(belief, "posterior", statistic)
     if value is None and statistic != "value":
@@ -68,7 +78,8 @@ def read_values(belief: DataTree, statistic: str = "value") -> ValueDraws:
         known = ", ".join(str(name) for name, each in given if set(each.dims) <= {*_SAMPLE_DIMS})
         raise BeliefError(
             f"statistic: expected one of {known}, found {statistic!r}: the belief has no {where}. "
-            "Fit it with a list statistic= that holds it."
+            "Fit it with a list statistic= that holds it, or read the log with a list reward= that "
+            "does."
         )
     if value is None:
         raise BeliefError(
@@ -118,8 +129,29 @@ def read_values(belief: DataTree, statistic: str = "value") -> ValueDraws:
     return ValueDraws(tuple(names), values)
 
 
-def read_statistic(belief: DataTree, variable: str = "value") -> str:
-    """Name of the statistic that a variable of the posterior holds; ``value`` is the first one."""
+def _weighted(belief: DataTree, weights: Mapping[str, float]) -> ValueDraws:
+    """The weighted sum of several variables, draw by draw."""
+    for name, weight in weights.items():
+        if not isinstance(name, str) or not is_number(weight):
+            raise BeliefError(
+                f"statistic: expected a finite weight for each name, such as {{'quality': 1, "
+                f"'cost': -0.5}}, found {name!r}: {weight!r}."
+            )
+    if not any(weights.values()):
+        raise BeliefError("statistic: expected a weight that is not 0, found none.")
+    read = [(float(weight), read_values(belief, name)) for name, weight in weights.items()]
+    names = read[0][1].names
+    return ValueDraws(names, np.sum([weight * draws.values for weight, draws in read], axis=0))
+
+
+def read_statistic(belief: DataTree, variable: Which = "value") -> str:
+    """What the values are: a statistic, a reward, or a weighted sum such as ``a - 0.5 b``.
+
+    ``value`` is the first of several statistics, or rewards.
+    """
+    if isinstance(variable, Mapping):
+        return _sum_text(variable)
+    variable = str(variable)
     if variable != "value":
         return variable
     try:
@@ -130,7 +162,19 @@ def read_statistic(belief: DataTree, variable: str = "value") -> str:
     return str(found[0]) if found else "mean"
 
 
-def read_warnings(belief: DataTree, names: tuple[str, ...]) -> list[SupportWarning] | None:
+def _sum_text(weights: Mapping[str, float]) -> str:
+    """Write a weighted sum: ``quality - 0.5 cost``."""
+    text = ""
+    for name, weight in weights.items():
+        sign = "-" if weight < 0.0 else "+"
+        term = name if abs(weight) == 1.0 else f"{abs(weight):g} {name}"
+        text += f" {sign} {term}"
+    return f"-{text[3:]}" if text.startswith(" -") else text[3:]
+
+
+def read_warnings(
+    belief: DataTree, names: tuple[str, ...], statistic: Which = "value"
+) -> list[SupportWarning] | None:
     """Take the support warnings about these candidates out of a belief.
 
     Parameters
@@ -139,6 +183,8 @@ def read_warnings(belief: DataTree, names: tuple[str, ...]) -> list[SupportWarni
         The belief.
     names
         The candidates; warnings about others are left out.
+    statistic
+        What is read of it, as for `read_values`. A reward after the first has warnings of its own.
 
     Returns
     -------
@@ -150,8 +196,24 @@ def read_warnings(belief: DataTree, names: tuple[str, ...]) -> list[SupportWarni
     BeliefError
         The attribute cannot be read.
     """
-    found = BeliefView(belief).support_warnings
-    return None if found is None else [each for each in found if each.policy in names]
+    view = BeliefView(belief)
+    found = view.support_warnings
+    if found is None:
+        return None
+    variables = list(statistic) if isinstance(statistic, Mapping) else [str(statistic)]
+    told = {name: view.other_warnings.get(name, found) for name in variables}
+    keys = [{(each.policy, each.reason) for each in own} for own in told.values()]
+    common = set.intersection(*keys)
+    # What is said of every reward alike is said once, the rest with the reward's name.
+    merged: dict[tuple[str, ...], SupportWarning] = {}
+    for name, own in told.items():
+        for each in own:
+            if each[:2] in common:
+                merged.setdefault(each[:2], each)
+            else:
+                merged[(name, *each[:2])] = each._replace(reason=f"{name}: {each.reason}")
+    found = tuple(merged.values())
+    return [each for each in found if each.policy in names]
 
 
 def read_support(belief: DataTree, names: tuple[str, ...]) -> dict[str, dict[str, float]]:

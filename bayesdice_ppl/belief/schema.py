@@ -237,6 +237,10 @@ def _warnings(stored: Any) -> tuple[SupportWarning, ...] | None:
     return tuple(found)
 
 
+def _warnings_by_name(stored: Any) -> dict[str, tuple[SupportWarning, ...]]:
+    return {name: _warnings(json.dumps(each)) or () for name, each in _object(stored).items()}
+
+
 def _optional(stored: Any) -> float | None:
     return None if stored is None else float(stored)
 
@@ -348,6 +352,12 @@ class BeliefView:
         "a JSON list of objects with policy, reason and abstain",
         _warnings,
         "What the logs cannot tell, by candidate; None where it was not checked.",
+    )
+    rewards = Attribute("a JSON list", _list, "Names of several rewards; the first is the value's.")
+    other_warnings = Attribute(
+        "a JSON object of lists of such objects",
+        _warnings_by_name,
+        "What the logs cannot tell of the values of the other rewards, by their names.",
     )
     notes = Attribute("a JSON list", _list, "What was done to the numbers that were given.")
     regularization = Attribute("a JSON list", _list, "Features and priors compared, by their loss.")

@@ -39,11 +39,11 @@ def make_console(*, stderr: bool = False) -> Console:
 
 def show_selection(console: Console, selection: Selection) -> None:
     """Print the table, the warnings, and one sentence that answers the question."""
-    what = (
-        "Value of each candidate (reward per step)"
-        if selection.statistic == "mean"
-        else f"{selection.statistic} of each candidate's reward in a step, higher is better"
-    )
+    what = "Value of each candidate (reward per step)"
+    if selection.reward is not None:
+        what = f"{selection.reward} of each candidate (per step), higher is better"
+    elif selection.statistic != "mean":
+        what = f"{selection.statistic} of each candidate's reward in a step, higher is better"
     table = selection.table
     ends = [*table["hdi90_lower"].to_list(), *table["hdi90_upper"].to_list()]
     numbers = written_alike([*table["mean"].to_list(), *ends], table["sd"].to_list())
@@ -74,6 +74,7 @@ def show_selection(console: Console, selection: Selection) -> None:
             row_cells = (column[place] for column in columns.values())
             page.add_row(str(place + 1), name, *row_cells, style="bold" if launched else "")
         console.print(page)
+    _show_rewards(console, selection)
     if thin:
         console.print(_THIN)
     console.print(escape(selection.certificate.statement))
@@ -83,6 +84,30 @@ def show_selection(console: Console, selection: Selection) -> None:
         console.print(f"{shown} {escape(said)}")
     console.print()
     console.print(f"[bold]{escape(selection.answer)}[/bold]")
+
+
+def _show_rewards(console: Console, selection: Selection) -> None:
+    """Print every reward of each candidate, where the belief has several."""
+    table = selection.rewards
+    if table is None:
+        return
+    headings, columns = ["policy"], [table["policy"].to_list()]
+    for name in table.columns:
+        if f"{name}_sd" in table.columns:
+            means, sds = table[name].to_list(), table[f"{name}_sd"].to_list()
+            numbers = written_alike(means, sds)
+            headings.append(f"{name}{numbers.words}")
+            columns.append(
+                [
+                    f"{numbers.cell(mean)} ± {numbers.width(sd)}"
+                    for mean, sd in zip(means, sds, strict=True)
+                ]
+            )
+    if "p_within_limits" in table.columns:
+        headings.append("P(within limits)")
+        columns.append([f"{chance:.3f}" for chance in table["p_within_limits"]])
+    rows = [list(row) for row in zip(*columns, strict=True)]
+    show_rows(console, "Rewards per step, mean ± sd", headings, rows)
 
 
 def show_information(console: Console, worth: InformationValue) -> None:

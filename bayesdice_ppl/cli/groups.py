@@ -7,6 +7,7 @@ A field that is None is one whose default the library knows.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, final
@@ -17,9 +18,12 @@ from bayesdice_ppl.cli.texts import (
     read_actions,
     read_columns,
     read_costs,
+    read_limits,
     read_list,
     read_numbers,
+    read_weights,
 )
+from bayesdice_ppl.errors import SettingsError
 
 if TYPE_CHECKING:
     from bayesdice_ppl.logs import Logs
@@ -55,12 +59,15 @@ class LogOptions:
         All actions, such as 0,1,2. Default: the actions in the table of candidates.
     ignore
         Columns that are not what their names say, such as done,t.
+    reward
+        The column of rewards, or several: quality,cost. The first is the value.
     """
 
     logs: Annotated[Path, typer.Argument()]
     columns: str | None = None
     actions: str | None = None
     ignore: str | None = None
+    reward: str | None = None
 
     def read_logs(self) -> Logs:
         """Read the log."""
@@ -71,6 +78,7 @@ class LogOptions:
             columns=read_columns(self.columns),
             actions=read_actions(self.actions),
             ignore=read_list("--ignore", self.ignore),
+            reward=read_list("--reward", self.reward) or None,
         )
 
 
@@ -193,6 +201,60 @@ class LaunchOptions:
             "must_include": read_list("--must-include", self.must_include),
             "must_exclude": read_list("--must-exclude", self.must_exclude),
         }
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class RewardOptions:
+    """Several rewards.
+
+    Attributes
+    ----------
+    weights
+        What is ranked: a weight for each reward, such as quality=1,cost=-0.5. Default: the first.
+    limits
+        What a candidate must keep to, to go live: "cost<=0.02,quality>=0.7", in reward per step.
+    confidence
+        How probable that must be. Default: 0.9.
+    """
+
+    weights: str | None = None
+    limits: str | None = None
+    confidence: float | None = None
+
+    def choice(self) -> dict[str, Any]:
+        """What `bayesdice_ppl.select` takes.
+
+        Raises
+        ------
+        SettingsError
+            A text cannot be read.
+        """
+        from bayesdice_ppl.selection.limits import check_limits
+
+        limits = None if self.limits is None else read_limits("--limits", self.limits)
+        check_limits(limits, self.confidence)
+        found: dict[str, Any] = {"limits": limits, "confidence": self.confidence}
+        if self.weights is not None:
+            found["statistic"] = read_weights("--weights", self.weights)
+        return {name: each for name, each in found.items() if each is not None}
+
+    def check(self, rewards: Sequence[str]) -> None:
+        """Refuse names that are no rewards of a log, before the minutes of a fit.
+
+        Raises
+        ------
+        SettingsError
+            A weight or a limit is on something else.
+        """
+        choice = self.choice()
+        for option, key in (("--weights", "statistic"), ("--limits", "limits")):
+            for name in choice.get(key, ()):
+                if name not in (*rewards, "value"):
+                    raise SettingsError(
+                        f"{option}: expected rewards of the log, {', '.join(rewards)}, found "
+                        f"{name!r}. Name several with --reward quality,cost."
+                    )
 
 
 @final

@@ -15,7 +15,13 @@ import typer
 from bayesdice_ppl.checks import one_of
 from bayesdice_ppl.cli.app import app
 from bayesdice_ppl.cli.console import make_console, show_methods, show_rows
-from bayesdice_ppl.cli.groups import LaunchOptions, ModelOptions, ScoreOptions, UnseenOptions
+from bayesdice_ppl.cli.groups import (
+    LaunchOptions,
+    ModelOptions,
+    RewardOptions,
+    ScoreOptions,
+    UnseenOptions,
+)
 from bayesdice_ppl.cli.options import field_names, typed_options
 from bayesdice_ppl.cli.texts import read_pairs
 from bayesdice_ppl.errors import SettingsError
@@ -24,6 +30,7 @@ if TYPE_CHECKING:
     from bayesdice_ppl.baselines import Baseline
 
 BAYESDICE = "bayesdice"
+OF_REWARDS = field_names(RewardOptions)
 OF_BELIEFS = (*field_names(ScoreOptions), *field_names(LaunchOptions))
 OF_INTERVALS = ("by", "level")
 
@@ -83,7 +90,7 @@ class MethodOptions:
             _check_draws(name, settings)
             settings["draws"] = draws
         method = make(name, **settings)
-        own = (*field_names(ModelOptions), *field_names(UnseenOptions))
+        own = (*field_names(ModelOptions), *field_names(UnseenOptions), *OF_REWARDS)
         _refuse(context, own, f"to BayesDICE, and --method is {method.short}")
         if method.gives == "draws":
             why = f"to methods without draws, and {method.short} gives a belief: use --score"

@@ -101,7 +101,9 @@ def write_selection(
         selection = select_ranking(belief, score, **(launch or {}))
         save_belief(belief, scratch / BELIEF_FILE)
         write_json(ranking_content(selection, belief, source), scratch / RANKING_FILE)
-        plots.save(plots.forest(belief, order=selection.order), scratch / FIGURE_FILE)
+        what = (launch or {}).get("statistic", "value")
+        figure = plots.forest(belief, order=selection.order, statistic=what)
+        plots.save(figure, scratch / FIGURE_FILE)
     show_selection(console, selection)
     _show_files(output, BELIEF_FILE, RANKING_FILE, FIGURE_FILE)
     return selection

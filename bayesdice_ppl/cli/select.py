@@ -16,6 +16,7 @@ from bayesdice_ppl.cli.groups import (
     ModelOptions,
     Output,
     Overwrite,
+    RewardOptions,
     ScoreOptions,
     Seed,
     UnseenOptions,
@@ -31,6 +32,7 @@ from bayesdice_ppl.cli.results import (
     write_estimates,
     write_selection,
 )
+from bayesdice_ppl.errors import SettingsError
 
 
 @app.command()
@@ -42,6 +44,7 @@ def select(
     output: Output,
     judge: ScoreOptions,
     launch: LaunchOptions,
+    several: RewardOptions,
     unseen: UnseenOptions,
     model: ModelOptions,
     method: MethodOptions,
@@ -74,9 +77,10 @@ def select(
         )
         raise typer.Exit(0 if supported else EXIT_NO_RECOMMENDATION)
     score, rules, model = judge.make(), launch.rules(), model.with_baseline(judge)
-    within = unseen.choice()
+    within = unseen.choice() | several.choice()
     logs, policies = data.read()
     # Whatever can be refused is refused before the minutes of a fit.
+    several.check(logs.rewards)
     logged = ["logged"] if model.include_logged and other is None else []
     check_choice(score, (*policies, *logged), **rules)
     if other is not None:
@@ -133,6 +137,7 @@ def rank(
     belief: Annotated[Path, typer.Argument(help="A belief, from `bayesdice fit` or `select`.")],
     judge: ScoreOptions,
     launch: LaunchOptions,
+    several: RewardOptions,
     unseen: UnseenOptions,
     statistic: Annotated[
         str | None,
@@ -162,11 +167,19 @@ def rank(
     from bayesdice_ppl.selection import select as select_ranking
     from bayesdice_ppl.selection import value_of_information, value_of_trying
 
-    score, rules, within = judge.make(), launch.rules(), unseen.choice()
+    score, rules = judge.make(), launch.rules()
+    within = unseen.choice() | several.choice()
+    which = within.pop("statistic", statistic or "value")
+    if statistic is not None and several.weights is not None:
+        raise SettingsError("--weights: expected no --statistic beside it. Give one of them.")
+    if information and several.limits is not None:
+        raise SettingsError(
+            "--information: expected no --limits beside it, as what is worth knowing is found for "
+            "all candidates. Name those that may not go live with --must-exclude."
+        )
     if output is not None:
         check_file(output, overwrite=overwrite, inputs=(belief,))
     loaded = load_belief(belief)
-    which = statistic or "value"
     selection = select_ranking(loaded, score, statistic=which, **rules, **within)
     content = ranking_content(selection, loaded, {"belief": belief.name})
     worth = trying = None

@@ -98,6 +98,51 @@ def read_costs(text: str) -> dict[str, float]:
     return costs
 
 
+def read_weights(option: str, text: str) -> dict[str, float]:
+    """Read weights from ``quality=1,cost=-0.5``.
+
+    Raises
+    ------
+    SettingsError
+        An entry is no pair, a weight is no number, or a name is given twice.
+    """
+    parts = (entry.rpartition("=") for entry in text.split(","))
+    pairs = read_pairs(option, parts, "name=weight, such as cost=-0.5")
+    return {name: _number(option, name, weight) for name, weight in pairs.items()}
+
+
+def read_limits(option: str, text: str) -> dict[str, tuple[float | None, float | None]]:
+    """Read limits from ``cost<=0.02,quality>=0.7``; a name may have one of each.
+
+    Raises
+    ------
+    SettingsError
+        An entry is no limit, a limit is no number, or a name has two to one side.
+    """
+    found: dict[str, tuple[float | None, float | None]] = {}
+    for entry in text.split(","):
+        sign = "<=" if "<=" in entry else ">="
+        name, written, number = (part.strip() for part in entry.rpartition(sign))
+        if not (name and written and number):
+            raise SettingsError(
+                f"{option}: expected limits such as cost<=0.02, in quotes for the shell, found "
+                f"{entry!r}."
+            )
+        low, high = found.get(name, (None, None))
+        if (high if sign == "<=" else low) is not None:
+            raise SettingsError(f"{option}: {name!r} has two limits {sign}. Give one.")
+        limit = _number(option, name, number)
+        found[name] = (low, limit) if sign == "<=" else (limit, high)
+    return found
+
+
+def _number(option: str, name: str, text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise SettingsError(f"{option}: expected a number for {name!r}, found {text!r}.") from None
+
+
 def read_numbers(option: str, text: str) -> tuple[float, ...]:
     """Read numbers between commas.
 

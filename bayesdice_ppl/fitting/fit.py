@@ -25,6 +25,7 @@ from bayesdice_ppl.fitting.settings import (
     refuse_moved,
     with_preset,
 )
+from bayesdice_ppl.fitting.several_rewards import OneReward, check_several, join_rewards
 from bayesdice_ppl.fitting.statistics import (
     by_statistic,
     count_statistics,
@@ -39,7 +40,7 @@ from bayesdice_ppl.keys import check_key, split_key
 from bayesdice_ppl.logs import Logs
 from bayesdice_ppl.moments import Prior, check_rewards
 from bayesdice_ppl.policies import ContinuousPolicy, Policies, Policy
-from bayesdice_ppl.progress import stage
+from bayesdice_ppl.progress import parts, stage
 
 if TYPE_CHECKING:
     import numpy as np
@@ -151,7 +152,9 @@ def fit(
     Returns
     -------
     xarray.DataTree
-        ``belief["posterior/value"]`` has the dims (chain, draw, policy), in reward per step.
+        ``belief["posterior/value"]`` has the dims (chain, draw, policy), in reward per step. Of a
+        log that was read with several rewards, it is the value of the first; each has its value
+        under its own name, ``belief["posterior/cost"]``, all in one joint belief.
 
     Raises
     ------
@@ -196,18 +199,37 @@ def fit_settings(
     rng_key: PRNGKeyArray,
 ) -> DataTree:
     """Fit under the best of several settings that differ in features and prior; see `fit`."""
-    if isinstance(logs, Logs):
-        for each in choices:
-            check_rewards(each.prior.rewards, logs.reward)
     candidates = policies if isinstance(policies, Policies) else Policies(policies)
-    units = units_of(logs, choices[0])
-    moved = [settings_in_units(each, units) for each in choices]
-    with stage("fit"):
-        belief = _fit(in_units(logs, units), candidates, moved, rng_key)
-    belief = from_units(belief, units, logs, choices[0])
+    names = logs.rewards if isinstance(logs, Logs) else ()
+    if len(names) < 2:
+        belief = _fit_reward(logs, candidates, choices, rng_key).belief
+    else:
+        check_several(choices, names)
+        fitted = [
+            _fit_reward(logs.with_reward(name), candidates, choices, rng_key)
+            for name in parts("rewards", names)
+        ]
+        belief = join_rewards(names, fitted, rng_key)
     if candidates.notes:
         annotate(belief, notes=candidates.notes)
     return belief
+
+
+def _fit_reward(
+    logs: Logs,
+    policies: Mapping[str, Policy | ContinuousPolicy],
+    choices: Sequence[FitSettings],
+    rng_key: PRNGKeyArray,
+) -> OneReward:
+    """Fit the log's reward, in units in which neither its zero nor its scale matter."""
+    if isinstance(logs, Logs):
+        for each in choices:
+            check_rewards(each.prior.rewards, logs.reward)
+    units = units_of(logs, choices[0])
+    moved = [settings_in_units(each, units) for each in choices]
+    with stage("fit"):
+        fitted = _fit(in_units(logs, units), policies, moved, rng_key)
+    return fitted._replace(belief=from_units(fitted.belief, units, logs, choices[0]))
 
 
 def _fit(
@@ -215,7 +237,7 @@ def _fit(
     policies: Mapping[str, Policy | ContinuousPolicy],
     choices: Sequence[FitSettings],
     rng_key: PRNGKeyArray,
-) -> DataTree:
+) -> OneReward:
     settings = choices[0]
     table: tuple[Alternative, ...] = ()
     if len(choices) > 1:
@@ -255,7 +277,8 @@ def _fit(
     own = None if unseen is None else unseen.first(len(inputs.names))
     fitted = FittedValues(problem, solution, drawn, own)
     with stage("checks of the belief"):
-        return lay_out(prepared, fitted, (others, more), rng_key, table)
+        belief = lay_out(prepared, fitted, (others, more), rng_key, table)
+    return OneReward(belief, inputs, problem, own)
 
 
 def fit_flat(

@@ -127,19 +127,19 @@ def flags_of(series: pl.Series) -> pl.Series | None:
     return None
 
 
-def read_rewards(table: pl.DataFrame) -> Float[np.ndarray, " n"]:
-    """The column ``reward``.
+def read_rewards(table: pl.DataFrame, column: str = "reward") -> Float[np.ndarray, " n"]:
+    """A column of rewards.
 
     Raises
     ------
     LogsError
         No finite numbers, or numbers whose squares double precision cannot hold.
     """
-    reward = read_numbers(table["reward"], "reward")
+    reward = read_numbers(table[column], column)
     row = int(np.argmax(np.abs(reward)))
     if reward[row] != 0.0 and not REWARD_SIZE[0] < abs(reward[row]) < REWARD_SIZE[1]:
         raise LogsError(
-            f"row {row + 1}, column 'reward': expected rewards whose squares fit in double "
+            f"row {row + 1}, column {column!r}: expected rewards whose squares fit in double "
             f"precision, found {reward[row]:g} as the largest. Rescale the rewards to the order "
             "of 1."
         )

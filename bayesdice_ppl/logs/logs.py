@@ -8,13 +8,14 @@ these take the place of labels, and codes point at them in the same way.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, final
 
 import numpy as np
 import polars as pl
 from jaxtyping import Bool, Float, Int, Shaped
 
+from bayesdice_ppl.checks import listed
 from bayesdice_ppl.errors import LogsError
 from bayesdice_ppl.logs.actions import code_actions
 from bayesdice_ppl.logs.columns import read_flags, read_propensities, read_rewards
@@ -22,6 +23,7 @@ from bayesdice_ppl.logs.episodes import group_episodes
 from bayesdice_ppl.logs.familiar import find_lookalikes
 from bayesdice_ppl.logs.groups import codes_of, looked_at, of_few_groups, read_groups
 from bayesdice_ppl.logs.labels import MISSING, decode
+from bayesdice_ppl.logs.rewards import read_other_rewards, split_rewards
 from bayesdice_ppl.logs.schema import find_columns
 from bayesdice_ppl.logs.states import code_states
 from bayesdice_ppl.logs.steps import clock_of
@@ -72,6 +74,10 @@ class Logs:
     groups
         Column -> its n values, a polars Series, of columns without another meaning that may say
         which rows belong together, such as ``user_id``.
+    reward_name
+        The table's name of the reward.
+    other_rewards
+        Column -> its n numbers, of further rewards that the log was read with; see `with_reward`.
     """
 
     episode: Int[np.ndarray, " n"]
@@ -92,6 +98,29 @@ class Logs:
     lookalikes: Mapping[str, str] = field(default_factory=dict)
     named_episodes: bool = True
     groups: Mapping[str, pl.Series] = field(default_factory=dict)
+    reward_name: str = "reward"
+    other_rewards: Mapping[str, Float[np.ndarray, " n"]] = field(default_factory=dict)
+
+    @property
+    def rewards(self) -> tuple[str, ...]:
+        """Names of all rewards, the first of which is ``reward``."""
+        return (self.reward_name, *self.other_rewards)
+
+    def with_reward(self, name: str) -> Logs:
+        """The same log with one of its rewards as the only one.
+
+        Raises
+        ------
+        LogsError
+            The log was not read with such a reward.
+        """
+        if name not in self.rewards:
+            raise LogsError(
+                f"with_reward: expected one of {listed(self.rewards)}, found {name!r}. Read the "
+                "log with reward=[...], a list that holds it."
+            )
+        own = self.reward if name == self.reward_name else self.other_rewards[name]
+        return replace(self, reward=own, reward_name=name, other_rewards={})
 
     @property
     def looked_at(self) -> tuple[str, ...]:
@@ -190,6 +219,7 @@ class Logs:
         columns: Mapping[str, str] | None = None,
         actions: Sequence[Any] | None = None,
         ignore: Sequence[str] = (),
+        reward: str | Sequence[str] | None = None,
     ) -> Logs:
         """Validate any dataframe of logged transitions.
 
@@ -216,6 +246,10 @@ class Logs:
             Columns that are not what their names say, e.g. ``["done"]``. A column that looks like
             one of ours, such as ``done`` or ``traj_id``, is refused where leaving it out would
             change the log: map it with `columns`, or name it here. It may still group rows.
+        reward
+            The column of rewards by the table's name, or several: ``["quality", "cost"]``. The
+            first is the log's reward. `bayesdice_ppl.fit` gives each a value of its own, joint with
+            the others.
 
         Raises
         ------
@@ -223,6 +257,8 @@ class Logs:
             With the row (counted from 1) and the column, what was expected and what to do.
         """
         whole = to_polars(frame, LogsError)
+        given = whole
+        whole, columns, rewards = split_rewards(whole, columns, reward)
         table, vectors, unused = find_columns(whole, columns, ignore)
         if table.height < 2:
             raise LogsError(
@@ -234,7 +270,7 @@ class Logs:
         lookalikes = find_lookalikes(whole, table, vectors, left, columns)
         state = read_points(table, "obs" if "obs" in vectors else "state", vectors)
         action = read_points(table, "action", vectors)
-        reward = read_rewards(table)
+        earned = read_rewards(table)
         propensity = read_propensities(table, density="action" in vectors)
         terminated = read_flags(table, "terminated")
         truncated = read_flags(table, "truncated")
@@ -249,7 +285,7 @@ class Logs:
             step=episodes.step,
             state=states.state,
             action=coded.action,
-            reward=reward[order],
+            reward=earned[order],
             next_state=states.next_state,
             terminated=terminated[order],
             truncated=truncated[order] | (episodes.last & ~terminated[order]),
@@ -263,6 +299,8 @@ class Logs:
             lookalikes=lookalikes,
             named_episodes="episode_id" in table.columns,
             groups=read_groups(whole, unused, order),
+            reward_name=rewards[0] if rewards else (columns or {}).get("reward", "reward"),
+            other_rewards=read_other_rewards(given, rewards, order),
         )
 
     def to_dataframe(self) -> pl.DataFrame:
@@ -285,7 +323,8 @@ class Logs:
         }
         if self.propensity is not None:
             data["propensity"] = self.propensity
-        data.update({name: series for name, series in self.groups.items() if name not in data})
+        for more in (self.other_rewards, self.groups):
+            data.update({name: series for name, series in more.items() if name not in data})
         return pl.DataFrame(data)
 
     def __repr__(self) -> str:

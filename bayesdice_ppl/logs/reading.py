@@ -19,6 +19,7 @@ def read_logs(
     columns: Mapping[str, str] | None = None,
     actions: Sequence[Any] | None = None,
     ignore: Sequence[str] = (),
+    reward: str | Sequence[str] | None = None,
 ) -> Logs:
     """Read and validate logged transitions from a file: CSV, JSON lines or Parquet.
 
@@ -34,6 +35,8 @@ def read_logs(
         The action space; without it, it is the set of actions in the candidates' table.
     ignore
         Columns that are not what their names say, e.g. ``["done"]``; see `Logs.from_dataframe`.
+    reward
+        The column of rewards, or several: ``["quality", "cost"]``; see `Logs.from_dataframe`.
 
     Raises
     ------
@@ -41,17 +44,22 @@ def read_logs(
         The file cannot be read, or a row cannot be used: the message says which, and why.
     """
     with stage(f"reading {Path(path).name}"):
-        frame = read_table(path, LogsError, is_number=_numbers(columns))
+        frame = read_table(path, LogsError, is_number=_numbers(columns, reward))
         try:
-            return Logs.from_dataframe(frame, columns=columns, actions=actions, ignore=ignore)
+            return Logs.from_dataframe(
+                frame, columns=columns, actions=actions, ignore=ignore, reward=reward
+            )
         except LogsError as error:
             raise LogsError(f"{path}: {error}") from error
 
 
-def _numbers(columns: Mapping[str, str] | None) -> Callable[[str], bool]:
+def _numbers(
+    columns: Mapping[str, str] | None, reward: str | Sequence[str] | None
+) -> Callable[[str], bool]:
     """Whether a column must hold numbers: rewards, propensities, and the numbers of vectors."""
     mapping = columns if isinstance(columns, Mapping) else {}
     single = {str(mapping.get(key, key)) for key in ("reward", "propensity", "step")}
+    single |= {reward} if isinstance(reward, str) else set(reward or ())
     vector = {str(mapping.get(key, key)) for key in ("obs", "next_obs", "action")}
 
     def is_number(name: str) -> bool:

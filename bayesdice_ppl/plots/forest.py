@@ -1,9 +1,9 @@
 """The intervals of every policy's value, one below the other."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
-from bayesdice_ppl.belief import BeliefView, ValueDraws, make_belief, read_values
+from bayesdice_ppl.belief import BeliefView, ValueDraws, Which, make_belief, read_values
 from bayesdice_ppl.checks import listed
 from bayesdice_ppl.errors import SettingsError
 from bayesdice_ppl.plots.layout import FONT, GAP, lay_out_rows, logged_caption, set_caption
@@ -17,6 +17,7 @@ def forest(
     belief: "xr.DataTree",
     *,
     order: Sequence[str] | None = None,
+    statistic: Which = "value",
     backend: Literal["matplotlib", "bokeh"] = "matplotlib",
 ) -> "PlotCollection":
     """Draw the 50 % and 90 % intervals of every policy's value, best on top.
@@ -30,6 +31,9 @@ def forest(
     order : sequence of str, optional
         The policies to show, best first, such as `Selection.order`; all of them by posterior
         mean, then name, if left out.
+    statistic : str or mapping of str to float
+        Which values, as for `bayesdice_ppl.select`. The line of the logging policy's value is drawn
+        for the belief's own value.
     backend : {"matplotlib", "bokeh"}
         What ArviZ draws with. Bokeh, where it is installed, keeps ArviZ's own layout.
 
@@ -47,11 +51,12 @@ def forest(
     """
     from arviz_plots import add_lines, plot_forest
 
-    draws = read_values(belief)
+    draws = read_values(belief, statistic)
     order = in_order(draws, order)
     columns = [draws.names.index(name) for name in order]
     shown = make_belief(draws.values[..., columns], order)
-    logged = BeliefView(belief).logged_value
+    own = not isinstance(statistic, Mapping) and str(statistic) == "value"
+    logged = BeliefView(belief).logged_value if own else None
     collection = plot_forest(
         shown,
         combined=True,

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bayesdice_ppl.belief import BeliefView
+from bayesdice_ppl.belief import BeliefView, Which
 from bayesdice_ppl.plots.layout import (
     BOTTOM,
     FONT,
@@ -45,7 +45,7 @@ def loss_by_k(
     make_score: Callable[[int], Score],
     ks: Iterable[int] | None = None,
     *,
-    statistic: str = "value",
+    statistic: Which = "value",
     names: bool | None = None,
     **select_options: Any,
 ) -> "PlotCollection":

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bayesdice_ppl.belief import BeliefView, read_values
+from bayesdice_ppl.belief import BeliefView, Which, read_values
 from bayesdice_ppl.plots.forest import in_order
 from bayesdice_ppl.plots.layout import FONT, GAP, SIDE, SMALL_FONT, place, set_caption, widest
 from bayesdice_ppl.selection.ranks import rank_probabilities as probabilities_of
@@ -30,7 +30,7 @@ _CELL, _SMALL_CELL = (0.5, 0.3), (0.2, 0.2)
 
 
 def rank_probabilities(
-    belief: "xr.DataTree", *, order: Sequence[str] | None = None, statistic: str = "value"
+    belief: "xr.DataTree", *, order: Sequence[str] | None = None, statistic: Which = "value"
 ) -> "PlotCollection":
     """Draw how probable it is that each policy truly has each place.
 
@@ -61,8 +61,8 @@ def rank_probabilities(
     import xarray as xr
     from arviz_plots import PlotCollection
 
-    order = in_order(read_values(belief, str(statistic)), order)
-    shares = probabilities_of(belief, str(statistic)).sel(policy=order)
+    order = in_order(read_values(belief, statistic), order)
+    shares = probabilities_of(belief, statistic).sel(policy=order)
     collection = PlotCollection.grid(
         xr.Dataset({shares.name: shares}),
         backend="matplotlib",

@@ -6,7 +6,7 @@ The selections stand alone: that of a larger k need not hold that of a smaller o
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from bayesdice_ppl.belief import read_values
+from bayesdice_ppl.belief import Which, read_values
 from bayesdice_ppl.errors import BayesDiceError, ScoreError
 from bayesdice_ppl.scores import Score
 from bayesdice_ppl.selection.selecting import select
@@ -24,7 +24,7 @@ def loss_by_k(
     make_score: Callable[[int], Score],
     ks: Iterable[int] | None = None,
     *,
-    statistic: str = "value",
+    statistic: Which = "value",
     **select_options: Any,
 ) -> "pl.DataFrame":
     """Select for several k and tabulate the expected losses.
@@ -60,7 +60,7 @@ def loss_by_k(
     """
     import polars as pl
 
-    n_policies = len(read_values(belief, str(statistic)).names)
+    n_policies = len(read_values(belief, statistic).names)
     rows = []
     for score in make_scores(make_score, ks, n_policies):
         choice = select(belief, score, statistic=statistic, **select_options)

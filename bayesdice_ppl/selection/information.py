@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, final
 import numpy as np
 from jaxtyping import Float
 
-from bayesdice_ppl.belief import read_statistic
+from bayesdice_ppl.belief import Which, read_statistic
 from bayesdice_ppl.scores import Score
 from bayesdice_ppl.selection.certificate import standard_error
 from bayesdice_ppl.selection.partial_information import losses_of, saved_by_knowing
@@ -115,7 +115,7 @@ def value_of_information(
     belief: "xr.DataTree",
     score: Score,
     *,
-    statistic: str = "value",
+    statistic: Which = "value",
     costs: Mapping[str, float] | None = None,
     budget: float | None = None,
     must_include: Collection[str] = (),
@@ -189,7 +189,7 @@ def value_of_information(
         expected_loss=selected.expected_loss,
         order=selected.order,
         score=selected.score,
-        statistic=read_statistic(belief, str(statistic)),
+        statistic=read_statistic(belief, statistic),
         n_draws=now.n_draws,
         per_step=score.per_step,
         warnings=selected.warnings,

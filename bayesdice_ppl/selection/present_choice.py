@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from bayesdice_ppl.belief import read_values
+from bayesdice_ppl.belief import Which, read_values
 from bayesdice_ppl.errors import BeliefError
 from bayesdice_ppl.scores import Score
 from bayesdice_ppl.scores.forms import ROUNDING
@@ -67,7 +67,7 @@ def present_choice(
     belief: "xr.DataTree",
     score: Score,
     what: str,
-    statistic: str = "value",
+    statistic: Which = "value",
     **options: Any,
 ) -> PresentChoice:
     """Select as things are, for the value of knowing more.
@@ -88,7 +88,7 @@ def present_choice(
     if isinstance(score, Score):
         check_known(score)
     selected = select(belief, score, statistic=statistic, **options)
-    draws = read_values(belief, str(statistic))
+    draws = read_values(belief, statistic)
     shape = draws.values.shape[:2]
     n_draws = shape[0] * shape[1]
     if n_draws < _LEAST_DRAWS:

@@ -4,14 +4,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bayesdice_ppl.belief import read_values
+from bayesdice_ppl.belief import Which, read_values
 from bayesdice_ppl.scores import ties
 
 if TYPE_CHECKING:
     import xarray as xr
 
 
-def rank_probabilities(belief: "xr.DataTree", statistic: str = "value") -> "xr.DataArray":
+def rank_probabilities(belief: "xr.DataTree", statistic: Which = "value") -> "xr.DataArray":
     """Give the probability that each policy truly has each place, 1 being the best.
 
     Parameters
@@ -35,7 +35,7 @@ def rank_probabilities(belief: "xr.DataTree", statistic: str = "value") -> "xr.D
     """
     import xarray as xr
 
-    draws = read_values(belief, str(statistic))
+    draws = read_values(belief, statistic)
     names = list(draws.names)
     shares = ties.place_shares(ties.places(draws.values.reshape(-1, len(names))))
     return xr.DataArray(

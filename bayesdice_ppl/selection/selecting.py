@@ -17,6 +17,7 @@ from jaxtyping import Float
 from bayesdice_ppl.belief import (
     SUPPORT,
     SupportWarning,
+    Which,
     note_on_starts,
     read_notes,
     read_statistic,
@@ -30,7 +31,9 @@ from bayesdice_ppl.errors import ScoreError, SettingsError
 from bayesdice_ppl.progress import stage
 from bayesdice_ppl.scores import Score
 from bayesdice_ppl.selection.certificate import certify, judge
+from bayesdice_ppl.selection.limits import Bounds, Limits, check_limits, keep_within
 from bayesdice_ppl.selection.problem import RankingProblem
+from bayesdice_ppl.selection.rewards_table import ranked_reward, rewards_table
 from bayesdice_ppl.selection.rules import check_choice, check_rules, keep_admissible
 from bayesdice_ppl.selection.selection import Selection
 from bayesdice_ppl.selection.solvers import Found, solve
@@ -57,7 +60,9 @@ def select(
     unseen: str = "pooled",
     bounds: tuple[float, float] | None = None,
     max_evaluations: int | None = None,
-    statistic: str = "value",
+    statistic: Which = "value",
+    limits: Mapping[str, Bounds] | None = None,
+    confidence: float | None = None,
     costs: Mapping[str, float] | None = None,
     budget: float | None = None,
     must_include: Collection[str] = (),
@@ -94,9 +99,15 @@ def select(
     max_evaluations : int, optional
         Most rankings to try one by one: all of them if there are no more, else as many as a
         search may. By default 50,000; for correlation@k all are tried up to 2,000,000.
-    statistic : str
-        Which variable of `posterior` the values are: a belief of several statistics has each under
-        its name, such as ``"cvar(0.1)"``.
+    statistic : str or mapping of str to float
+        Which variable of `posterior` the values are: a belief of several statistics or rewards has
+        each under its name, such as ``"cvar(0.1)"`` or ``"cost"``. Or a weight for each of several:
+        ``{"quality": 1, "cost": -0.5}`` ranks by quality less half the cost.
+    limits : mapping of str to (lowest, highest), optional
+        Values that a candidate must have to go live, reward per step: ``{"cost": (None, 0.02)}``.
+        Those that are not surely enough within all of them are excluded, and named in the notes.
+    confidence : float, optional
+        Least probability, under the belief, of being within all limits (0.9).
     costs, budget : mapping of str to float, and float, optional
         What launching each candidate costs, and what the launch may cost in all, in one unit. Of
         at most k candidates as many go live as the budget affords and the loss asks for; for
@@ -117,8 +128,8 @@ def select(
     ScoreError
         The score does not fit the candidates or names one that the belief does not have.
     SettingsError
-        If `max_evaluations` is not a whole number of at least 1, no launch meets the rules, or
-        `unseen` and `bounds` do not go together.
+        If `max_evaluations` is not a whole number of at least 1, no launch meets the rules or the
+        limits, or `unseen` and `bounds` do not go together.
     """
     if not isinstance(score, Score):
         raise ScoreError(
@@ -127,10 +138,10 @@ def select(
         )
     if max_evaluations is not None:
         max_evaluations = whole("max_evaluations", max_evaluations)
-    within = check_unseen(unseen, bounds)
-    draws = read_values(belief, str(statistic))
+    within, limited = check_unseen(unseen, bounds), check_limits(limits, confidence)
+    draws = read_values(belief, statistic)
     names, n_policies = draws.names, len(draws.names)
-    support_warnings = read_warnings(belief, names)
+    support_warnings = read_warnings(belief, names, _judged(statistic, limited))
     support = read_support(belief, names)
     values = draws.values.reshape(-1, n_policies)
     score, rules = check_choice(
@@ -141,16 +152,25 @@ def select(
         must_include=must_include,
         must_exclude=must_exclude,
     )
-    asked = not rules.free
+    asked, on_limits = not rules.free or limited is not None, list[str]()
+    met = None if limited is None else limited.met(belief, names)
+    if limited is not None and met is not None:
+        rules, on_limits = keep_within(rules, limited, met, score, names)
     rules = keep_admissible(rules, score, values, names)
     check_rules(rules, score, names)
     mean = values.mean(axis=0)
     preference = sorted(range(n_policies), key=lambda i: (-mean[i], names[i]))
 
     problem = RankingProblem(values, score, rules).permuted(preference)
-    parts = read_unseen(belief, names) if str(statistic) == "value" else None
+    plain = not isinstance(statistic, Mapping) and str(statistic) == "value"
+    parts = read_unseen(belief, names) if plain else None
     on_unseen = [] if parts is None else notes_on_turning(values, parts, score, names)
-    if within is not None and str(statistic) != "value":
+    if within is not None and limited is not None:
+        raise SettingsError(
+            "unseen='bounds': expected no limits beside it, which the belief as it is judges. Use "
+            "unseen='pooled'."
+        )
+    if within is not None and not plain:
         raise SettingsError(
             f"unseen='bounds': expected the belief's value, found statistic={statistic!r}, which "
             "bounds on rewards do not bound. Use unseen='pooled'."
@@ -200,15 +220,23 @@ def select(
             *_notes_on_support(support_warnings, support),
             *([] if starts is None else [starts]),
             *read_notes(belief),
+            *on_limits,
             *on_unseen,
             *score.notes(values, names, prefix),
             *_notes_on_places(score, len(prefix), asked=asked),
         ],
         support=support,
-        statistic=read_statistic(belief, str(statistic)),
+        statistic=read_statistic(belief, statistic),
         risk=score.risk.name,
         baseline=score.baseline,
         unseen=unseen,
+        reward=ranked_reward(belief, statistic),
+        rewards=rewards_table(
+            belief,
+            [names[i] for i in order],
+            [] if limited is None else list(limited.bounds),
+            None if met is None else met[order],
+        ),
     )
 
 
@@ -217,6 +245,14 @@ def _order(prefix: tuple[int, ...], preference: list[int]) -> list[int]:
     listed = set(prefix)
     rest = (place for place in range(len(preference)) if place not in listed)
     return [preference[place] for place in (*prefix, *rest)]
+
+
+def _judged(statistic: Which, limited: Limits | None) -> Which:
+    """Every variable that a ranking rests on, for its warnings."""
+    if limited is None:
+        return statistic
+    ranked = list(statistic) if isinstance(statistic, Mapping) else [str(statistic)]
+    return dict.fromkeys([*ranked, *limited.bounds], 1.0)
 
 
 def _normalized(score: Score, values: Float[np.ndarray, "M N"], prefix: list[int]) -> float | None:

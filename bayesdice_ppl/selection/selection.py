@@ -66,6 +66,11 @@ class Selection:
     unseen : str
         What pairs never logged are worth: `"pooled"`, as in the belief, or `"bounds"`, anything
         within a user's; losses are then the highest within them.
+    reward : str or None
+        What is ranked, by the rewards' names, where the belief has several.
+    rewards : polars.DataFrame or None
+        One row per candidate, in `order`, with every reward of a belief that has several: see
+        `bayesdice_ppl.selection.rewards_table.rewards_table`.
     """
 
     order: list[str]
@@ -87,6 +92,8 @@ class Selection:
     risk: str = "mean"
     baseline: str | None = None
     unseen: str = "pooled"
+    reward: str | None = None
+    rewards: "pl.DataFrame | None" = None
 
     @property
     def answer(self) -> str:
@@ -148,11 +155,13 @@ class Selection:
         """
         content = {field.name: getattr(self, field.name) for field in fields(self)}
         content |= {"certificate": self.certificate._asdict(), "table": self.table.to_dicts()}
+        content["rewards"] = None if self.rewards is None else self.rewards.to_dicts()
         plain: dict[str, Any] = _plain(content)
         return plain
 
     def __str__(self) -> str:
-        lines = [self.answer, "", as_text(self.table), "", self.certificate.statement]
+        more = [] if self.rewards is None else [as_text(self.rewards), ""]
+        lines = [self.answer, "", as_text(self.table), "", *more, self.certificate.statement]
         return "\n".join([*lines, *self.remarks])
 
     def __repr__(self) -> str:
@@ -162,6 +171,7 @@ class Selection:
         remarks = "".join(f"<li>{escape(remark)}</li>" for remark in self.remarks)
         return (
             f"<p><b>{escape(self.answer)}</b></p>{as_html(self.table)}"
+            f"{'' if self.rewards is None else as_html(self.rewards)}"
             f"<p>{escape(self.certificate.statement)}</p>"
         ) + (f"<ul>{remarks}</ul>" if remarks else "")
 

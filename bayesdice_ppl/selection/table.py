@@ -89,13 +89,13 @@ def formatted(table: "pl.DataFrame") -> tuple[list[str], list[list[str]]]:
         The headings, and the rows of cells: values to four digits, probabilities to three
         decimals, expected ranks to two.
     """
-    formats = dict.fromkeys(["mean", "sd", "hdi90_lower", "hdi90_upper"], ".4g")
-    formats |= {"p_best": ".3f", "p_top_k": ".3f", "expected_rank": ".2f"}
+    formats = {"expected_rank": ".2f"}
+    formats |= dict.fromkeys(["p_best", "p_top_k", "p_within_limits"], ".3f")
 
     def written(name: str, cell: object) -> str:
         if isinstance(cell, bool):
             return "yes" if cell else "no"
-        return format(cell, formats.get(name, ""))
+        return format(cell, formats.get(name, ".4g" if isinstance(cell, float) else ""))
 
     rows = [
         [written(name, cell) for name, cell in zip(table.columns, row, strict=True)]
