@@ -52,6 +52,11 @@ if TYPE_CHECKING:
     from bayesdice_ppl.models import RatioModel
     from bayesdice_ppl.statistics import Statistic
 
+RENORMALIZED = (
+    "each candidate is renormalized over the actions that a row allows (column allowed_actions), "
+    "as if it had drawn until it drew one of them"
+)
+
 
 def fit(
     logs: Logs,
@@ -210,8 +215,11 @@ def fit_settings(
             for name in parts("rewards", names)
         ]
         belief = join_rewards(names, fitted, rng_key)
-    if candidates.notes:
-        annotate(belief, notes=candidates.notes)
+    notes = candidates.notes
+    if isinstance(logs, Logs) and logs.allowed is not None:
+        notes.append(RENORMALIZED)
+    if notes:
+        annotate(belief, notes=notes)
     return belief
 
 

@@ -17,6 +17,7 @@ from jaxtyping import Bool, Float, Int, Shaped
 
 from bayesdice_ppl.checks import listed
 from bayesdice_ppl.errors import LogsError
+from bayesdice_ppl.logs.action_sets import ActionSets, read_sets, sets_of_states, with_sets
 from bayesdice_ppl.logs.actions import code_actions
 from bayesdice_ppl.logs.columns import read_flags, read_propensities, read_rewards
 from bayesdice_ppl.logs.episodes import group_episodes
@@ -78,6 +79,8 @@ class Logs:
         The table's name of the reward.
     other_rewards
         Column -> its n numbers, of further rewards that the log was read with; see `with_reward`.
+    allowed
+        Which actions each state allows, where the log says so; else None.
     """
 
     episode: Int[np.ndarray, " n"]
@@ -100,6 +103,17 @@ class Logs:
     groups: Mapping[str, pl.Series] = field(default_factory=dict)
     reward_name: str = "reward"
     other_rewards: Mapping[str, Float[np.ndarray, " n"]] = field(default_factory=dict)
+    allowed: ActionSets | None = None
+
+    @property
+    def seen_states(self) -> Shaped[np.ndarray, "S *p"]:
+        """What a policy is asked about in each state: labels, shape (S,), or vectors, (S, p).
+
+        Those of `state_labels`, without the actions that a state allows.
+        """
+        if self.allowed is None or self.allowed.states is None:
+            return self.state_labels
+        return self.allowed.states
 
     @property
     def rewards(self) -> tuple[str, ...]:
@@ -235,7 +249,9 @@ class Logs:
             ``next_state``, list columns ``obs`` and ``next_obs`` or a column for each number,
             ``obs_0``, ``obs_1``, ..., ``next_obs_0``, ...; likewise a list column ``action`` or
             ``action_0``, ... A row whose next observation is empty does not hold it; the propensity
-            of a vector is a density.
+            of a vector is a density. ``allowed_actions`` (lists, or texts such as ``a|b``) says
+            which actions a row could take: candidates are then renormalized over these, and the
+            set is part of a labeled state.
         columns
             Our name -> the table's name, e.g. ``{"action": "item_id"}``; for a vector the list
             column, or what stands before the numbers: ``{"obs": "x"}`` for ``x_0``, ``x_1``, ...
@@ -278,8 +294,21 @@ class Logs:
         timed = "step" in lookalikes and clock_of(whole[lookalikes["step"]]) is not None
         episodes = group_episodes(table, terminated, truncated, timed=timed)
         order = episodes.order
+        sets = read_sets(table, action)
+        labels = state if isinstance(state, pl.Series) else None
+        if sets is not None and labels is not None:
+            if "next_state" in table.columns:
+                raise LogsError(
+                    "column 'allowed_actions': expected no column 'next_state' beside it, as only "
+                    "rows have a set of actions. Leave next_state out (ignore=, --ignore): the "
+                    "next row of the episode gives the next state."
+                )
+            state = with_sets(labels, sets)
         states = code_states(table, state, order, episodes.adjacent)
         coded = code_actions(action, actions, order)
+        allowed = None
+        if sets is not None:
+            allowed = sets_of_states(sets, order, states.state, len(states.labels), labels)
         return cls(
             episode=episodes.number,
             step=episodes.step,
@@ -301,6 +330,7 @@ class Logs:
             groups=read_groups(whole, unused, order),
             reward_name=rewards[0] if rewards else (columns or {}).get("reward", "reward"),
             other_rewards=read_other_rewards(given, rewards, order),
+            allowed=allowed,
         )
 
     def to_dataframe(self) -> pl.DataFrame:
@@ -314,15 +344,18 @@ class Logs:
         data: dict[str, Any] = {
             "episode_id": decode(self.episode_labels, self.episode),
             "step": self.step,
-            **_columns(before, states, self.state),
+            **_columns(before, self.seen_states, self.state),
             **_columns("action", actions, self.action),
             "reward": self.reward,
-            **_columns(after, states, self.next_state),
+            **({} if self.allowed else _columns(after, states, self.next_state)),
             "terminated": self.terminated,
             "truncated": self.truncated,
         }
         if self.propensity is not None:
             data["propensity"] = self.propensity
+        if self.allowed is not None:
+            sets = [self.allowed.labels[row].tolist() for row in self.allowed.mask]
+            data["allowed_actions"] = [sets[state] for state in self.state.tolist()]
         for more in (self.other_rewards, self.groups):
             data.update({name: series for name, series in more.items() if name not in data})
         return pl.DataFrame(data)

@@ -30,6 +30,7 @@ COLUMNS = (
     "terminated",
     "truncated",
     "propensity",
+    "allowed_actions",
 )
 """Every column that has a meaning in a log."""
 

@@ -173,7 +173,7 @@ def _tabulate(
         )
     if not isinstance(policy, TabularPolicy):
         rows = np.flatnonzero(needed)
-        states = logs.state_labels[rows]
+        states = logs.seen_states[rows]
         found = ask(name, "probs", lambda some: policy.probs(states[some]), states)
         if found.shape != (len(rows), len(actions)):
             raise PoliciesError(
@@ -182,10 +182,11 @@ def _tabulate(
                 f"found {found.shape}."
             )
         table[rows] = whole_probabilities(found, states, actions, name, rounded=False)[0]
-        return table
-    if label_kind(policy.states) != label_kind(logs.state_labels):
+        return _within_sets(name, table, logs, needed, actions)
+    kinds = {label_kind(logs.seen_states), label_kind(logs.state_labels)}
+    if label_kind(policy.states) not in kinds:
         raise PoliciesError(
-            f"policy {name!r}: expected states labeled with {label_kind(logs.state_labels)}, as in "
+            f"policy {name!r}: expected states labeled with {label_kind(logs.seen_states)}, as in "
             f"the log, found {label_kind(policy.states)}. Use the same labels in both."
         )
     if label_kind(policy.actions) != label_kind(actions):
@@ -208,7 +209,10 @@ def _tabulate(
     known = np.array([label in where for label in policy.actions.tolist()])
     columns = [where[label] for label in policy.actions[known].tolist()]
     rows_of = {label: i for i, label in enumerate(policy.states.tolist())}
-    for s, label in enumerate(logs.state_labels.tolist()):
+    # A table that knows of the sets has a row for each state with its set.
+    both = zip(logs.state_labels.tolist(), logs.seen_states.tolist(), strict=True)
+    for s, (whole, seen) in enumerate(both):
+        label = whole if whole in rows_of else seen
         if label in rows_of:
             table[s, columns] = policy.probabilities[rows_of[label]][known]
         elif needed[s]:
@@ -216,4 +220,29 @@ def _tabulate(
                 f"policy {name!r}: expected rows for state {label!r}, which the log visits, found "
                 "none. Add them; their probabilities must sum to 1."
             )
-    return table
+    return _within_sets(name, table, logs, needed, actions)
+
+
+def _within_sets(
+    name: str,
+    table: Float[np.ndarray, "S A"],
+    logs: Logs,
+    needed: Bool[np.ndarray, " S"],
+    actions: np.ndarray,
+) -> Float[np.ndarray, "S A"]:
+    """Renormalize a candidate over the actions that each state allows, where the log says which."""
+    sets = logs.allowed
+    if sets is None:
+        return table
+    kept = np.where(sets.allows(actions), table, 0.0)
+    total = kept.sum(axis=1)
+    nothing = needed & (total <= 0.0)
+    if nothing.any():
+        state = int(np.flatnonzero(nothing)[0])
+        row = np.flatnonzero(logs.state == state)
+        where = f"row {logs.row[row[0]]} of the log" if row.size else "a state of the log"
+        raise PoliciesError(
+            f"policy {name!r}: expected a probability above 0 for one of the actions that {where} "
+            f"allows, {sets.shown(state)}, found none. Say what it does there."
+        )
+    return kept / np.where(total > 0.0, total, 1.0)[:, None]

@@ -165,6 +165,11 @@ def clone_policy(logs: Logs, rng_key: PRNGKeyArray, settings: Clone | None = Non
     check_key(rng_key)
     settings = Clone() if settings is None else settings
     check_rows(logs, settings)
+    if logs.allowed is not None and logs.vector_states:
+        raise LogsError(
+            "column 'allowed_actions': a clone of a policy on vectors does not know which actions "
+            "each row allows. Log the propensity of each action, or choose behavior='none'."
+        )
     key_folds, key_network = jax.random.split(rng_key)
     folds = split_episodes(logs, settings.folds, key_folds)
     if logs.vector_actions:
