@@ -1,4 +1,4 @@
-"""Limits on what else a candidate may do: cost at most this, quality at least that.
+"""LaunchLimits on what else a candidate may do: cost at most this, quality at least that.
 
 A belief of several rewards has joint draws of all. A candidate is within its limits in a draw if
 every limited value of that draw is. It may go live if the share of such draws is high enough, and
@@ -28,8 +28,8 @@ CONFIDENCE = 0.9
 
 
 @final
-class Limits(NamedTuple):
-    """Limits as they were asked for.
+class LaunchLimits(NamedTuple):
+    """LaunchLimits as they were asked for.
 
     Attributes
     ----------
@@ -70,7 +70,9 @@ class Limits(NamedTuple):
         return np.asarray(np.all(each_within, axis=0).mean(axis=0))
 
 
-def check_limits(limits: Mapping[str, Bounds] | None, confidence: float | None) -> Limits | None:
+def check_limits(
+    limits: Mapping[str, Bounds] | None, confidence: float | None
+) -> LaunchLimits | None:
     """Read limits as a user gives them.
 
     Raises
@@ -113,11 +115,15 @@ def check_limits(limits: Mapping[str, Bounds] | None, confidence: float | None) 
         raise SettingsError(
             f"confidence: expected a probability above 0 and at most 1, found {confidence!r}."
         )
-    return Limits(bounds, float(sure))
+    return LaunchLimits(bounds, float(sure))
 
 
 def keep_within(
-    rules: Rules, limits: Limits, met: Float[np.ndarray, " N"], score: Score, names: Sequence[str]
+    rules: Rules,
+    limits: LaunchLimits,
+    met: Float[np.ndarray, " N"],
+    score: Score,
+    names: Sequence[str],
 ) -> tuple[Rules, list[str]]:
     """Exclude the candidates that are not surely enough within the limits.
 

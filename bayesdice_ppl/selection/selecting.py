@@ -31,7 +31,7 @@ from bayesdice_ppl.errors import ScoreError, SettingsError
 from bayesdice_ppl.progress import stage
 from bayesdice_ppl.scores import Score
 from bayesdice_ppl.selection.certificate import certify, judge
-from bayesdice_ppl.selection.limits import Bounds, Limits, check_limits, keep_within
+from bayesdice_ppl.selection.limits import Bounds, LaunchLimits, check_limits, keep_within
 from bayesdice_ppl.selection.problem import RankingProblem
 from bayesdice_ppl.selection.rewards_table import ranked_reward, rewards_table
 from bayesdice_ppl.selection.rules import check_choice, check_rules, keep_admissible
@@ -247,7 +247,7 @@ def _order(prefix: tuple[int, ...], preference: list[int]) -> list[int]:
     return [preference[place] for place in (*prefix, *rest)]
 
 
-def _judged(statistic: Which, limited: Limits | None) -> Which:
+def _judged(statistic: Which, limited: LaunchLimits | None) -> Which:
     """Every variable that a ranking rests on, for its warnings."""
     if limited is None:
         return statistic

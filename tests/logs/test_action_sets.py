@@ -172,10 +172,9 @@ def test_what_is_no_set_of_actions_is_refused(change, words):
 
 
 def test_a_candidate_without_an_allowed_action_is_named():
-    logs = bd.Logs.from_dataframe(rows(50))
-    with pytest.raises(
-        PoliciesError, match=r"policy 'p'.*that row \d+ of the log allows, 'b', 'c'"
-    ):
+    logs = bd.Logs.from_dataframe(rows(50), actions=ACTIONS)
+    words = r"policy 'p'.*that row \d+ of the log allows, 'b', 'c'"
+    with pytest.raises(PoliciesError, match=words):
         bd.fit(logs, {"p": {"x": "a", "y": "a"}}, gamma=0.0, rng_key=KEY)
 
 
