@@ -8,6 +8,7 @@ from . import features as features
 from . import inference as inference
 from . import models as models
 from . import plots as plots
+from . import policies as policies
 from . import risk as risk
 from . import scores as scores
 from . import simulation as simulation
@@ -27,6 +28,7 @@ from .logs import read_logs as read_logs
 from .moments import Prior as Prior
 from .policies import GaussianPolicy as GaussianPolicy
 from .policies import Policies as Policies
+from .policies import RowPolicy as RowPolicy
 from .policies import TabularPolicy as TabularPolicy
 from .policies import read_policies as read_policies
 from .selection import Selection as Selection

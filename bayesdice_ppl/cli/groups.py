@@ -90,7 +90,8 @@ class DataOptions(LogOptions):
     Attributes
     ----------
     policies
-        Candidates, a table with the columns policy, state, action, prob.
+        Candidates: a table with the columns policy, state (or row), action, prob; a network in .npz
+        or .onnx; a folder of these; or package.module:name, which is imported.
     """
 
     policies: Annotated[Path, typer.Option("-p", "--policies")]

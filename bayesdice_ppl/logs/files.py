@@ -51,6 +51,12 @@ _FAULTS = (
 _DECIMAL = r"^\s*[+-]?\d+(,\d+)?([eE][+-]?\d+)?\s*$"
 
 
+def is_table(path: Path) -> bool:
+    """Whether a file's ending is that of a table."""
+    zipped = path.suffix.lower() == ".gz"
+    return Path(path.stem if zipped else path).suffix.lower() in _READERS
+
+
 def read_table(
     path: str | os.PathLike[str],
     error: type[BayesDiceError],

@@ -17,7 +17,9 @@ from bayesdice_ppl.errors import LogsError, PoliciesError
 from bayesdice_ppl.logs.labels import MISSING, label_kind, shown, shown_all
 from bayesdice_ppl.logs.logs import Logs
 from bayesdice_ppl.policies.asking import ask
+from bayesdice_ppl.policies.by_row import RowPolicy
 from bayesdice_ppl.policies.interface import ContinuousPolicy, Policy
+from bayesdice_ppl.policies.labeled import KnowsActions
 from bayesdice_ppl.policies.policies import Policies
 from bayesdice_ppl.policies.tabular import TabularPolicy, whole_probabilities
 
@@ -130,9 +132,9 @@ def _action_space(logs: Logs, candidates: Policies) -> tuple[np.ndarray, str]:
     if logs.declared_actions is not None:
         return logs.declared_actions, "as declared"
     spaces = [
-        np.asarray(policy.actions)
+        np.asarray(policy.actions if isinstance(policy, TabularPolicy) else policy.action_labels)
         for policy in candidates.values()
-        if isinstance(policy, TabularPolicy)
+        if isinstance(policy, TabularPolicy | KnowsActions)
     ]
     if not spaces:
         raise PoliciesError(
@@ -159,68 +161,107 @@ def _tabulate(
     actions: np.ndarray,
     where: dict[Any, int],
 ) -> np.ndarray:
-    table = np.zeros((len(needed), len(actions)))
     if not isinstance(policy, Policy):
         raise PoliciesError(
             f"policy {name!r}: expected a method probs(obs) -> (batch, n_actions), since the log's "
             f"actions are labels, found a {type(policy).__name__}, which draws vectors."
         )
-    if isinstance(policy, TabularPolicy) and logs.vector_states:
+    if isinstance(policy, TabularPolicy):
+        own, table = policy.actions, _of_table(name, policy, logs, needed)
+        taken = policy.probabilities.any(axis=0)
+    elif isinstance(policy, RowPolicy):
+        own, table = policy.action_labels, policy.in_states(logs, needed, name)
+        taken = table.any(axis=0)
+    else:
+        own = policy.action_labels if isinstance(policy, KnowsActions) else actions
+        table = _of_states(name, policy, logs, needed, own)
+        taken = table.any(axis=0)
+    placed = _placed(name, table, (own, taken), actions, where)
+    return _within_sets(name, placed, logs, needed, actions)
+
+
+def _of_states(
+    name: str,
+    policy: Policy,
+    logs: Logs,
+    needed: Bool[np.ndarray, " S"],
+    own: Shaped[np.ndarray, " A_own"],
+) -> Float[np.ndarray, "S A_own"]:
+    """What a policy says that is asked about states."""
+    rows = np.flatnonzero(needed)
+    states = logs.seen_states[rows]
+    found = ask(name, "probs", lambda some: policy.probs(states[some]), states)
+    if found.shape != (len(rows), len(own)):
+        raise PoliciesError(
+            f"policy {name!r}: expected probs of {len(rows)} states to give shape "
+            f"{(len(rows), len(own))}, one column for each action of the action space, "
+            f"found {found.shape}."
+        )
+    table = np.zeros((len(needed), len(own)))
+    table[rows] = whole_probabilities(found, states, own, name, rounded=False)[0]
+    return table
+
+
+def _of_table(
+    name: str, policy: TabularPolicy, logs: Logs, needed: Bool[np.ndarray, " S"]
+) -> Float[np.ndarray, "S A_own"]:
+    """What a table of labeled states says."""
+    if logs.vector_states:
         raise PoliciesError(
             f"policy {name!r}: expected an object with a method probs(obs) -> (batch, n_actions), "
             f"since the log's states are vectors of {logs.state_labels.shape[1]} numbers, found a "
             "table over labeled states."
         )
-    if not isinstance(policy, TabularPolicy):
-        rows = np.flatnonzero(needed)
-        states = logs.seen_states[rows]
-        found = ask(name, "probs", lambda some: policy.probs(states[some]), states)
-        if found.shape != (len(rows), len(actions)):
-            raise PoliciesError(
-                f"policy {name!r}: expected probs of {len(rows)} states to give shape "
-                f"{(len(rows), len(actions))}, one column for each action of the action space, "
-                f"found {found.shape}."
-            )
-        table[rows] = whole_probabilities(found, states, actions, name, rounded=False)[0]
-        return _within_sets(name, table, logs, needed, actions)
     kinds = {label_kind(logs.seen_states), label_kind(logs.state_labels)}
     if label_kind(policy.states) not in kinds:
         raise PoliciesError(
             f"policy {name!r}: expected states labeled with {label_kind(logs.seen_states)}, as in "
             f"the log, found {label_kind(policy.states)}. Use the same labels in both."
         )
-    if label_kind(policy.actions) != label_kind(actions):
-        raise PoliciesError(
-            f"policy {name!r}: expected actions labeled with {label_kind(actions)}, as in the "
-            f"action space, found {label_kind(policy.actions)}. Use the same labels in both."
-        )
-    unknown = [
-        label
-        for label, used in zip(
-            policy.actions.tolist(), policy.probabilities.any(axis=0), strict=True
-        )
-        if used and label not in where
-    ]
-    if unknown:
-        raise PoliciesError(
-            f"policy {name!r}: expected actions of the declared action space, found "
-            f"{unknown[0]!r}. Add it to actions= (--actions)."
-        )
-    known = np.array([label in where for label in policy.actions.tolist()])
-    columns = [where[label] for label in policy.actions[known].tolist()]
+    table = np.zeros((len(needed), len(policy.actions)))
     rows_of = {label: i for i, label in enumerate(policy.states.tolist())}
     # A table that knows of the sets has a row for each state with its set.
     both = zip(logs.state_labels.tolist(), logs.seen_states.tolist(), strict=True)
     for s, (whole, seen) in enumerate(both):
         label = whole if whole in rows_of else seen
         if label in rows_of:
-            table[s, columns] = policy.probabilities[rows_of[label]][known]
+            table[s] = policy.probabilities[rows_of[label]]
         elif needed[s]:
             raise PoliciesError(
                 f"policy {name!r}: expected rows for state {label!r}, which the log visits, found "
                 "none. Add them; their probabilities must sum to 1."
             )
-    return _within_sets(name, table, logs, needed, actions)
+    return table
+
+
+def _placed(
+    name: str,
+    table: Float[np.ndarray, "S A_own"],
+    columns: tuple[Shaped[np.ndarray, " A_own"], Bool[np.ndarray, " A_own"]],
+    actions: Shaped[np.ndarray, " A"],
+    where: dict[Any, int],
+) -> Float[np.ndarray, "S A"]:
+    """Bring a policy's own columns, labels and whether they are taken, onto the action space."""
+    own, taken = columns
+    if own is actions:
+        return table
+    if label_kind(own) != label_kind(actions):
+        raise PoliciesError(
+            f"policy {name!r}: expected actions labeled with {label_kind(actions)}, as in the "
+            f"action space, found {label_kind(own)}. Use the same labels in both."
+        )
+    labels = own.tolist()
+    used = zip(labels, taken.tolist(), strict=True)
+    unknown = [label for label, is_taken in used if is_taken and label not in where]
+    if unknown:
+        raise PoliciesError(
+            f"policy {name!r}: expected actions of the declared action space, found "
+            f"{unknown[0]!r}. Add it to actions= (--actions)."
+        )
+    known = [column for column, label in enumerate(labels) if label in where]
+    placed = np.zeros((len(table), len(actions)))
+    placed[:, [where[labels[column]] for column in known]] = table[:, known]
+    return placed
 
 
 def _within_sets(

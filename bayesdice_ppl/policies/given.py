@@ -17,8 +17,9 @@ import polars as pl
 from bayesdice_ppl.errors import PoliciesError
 from bayesdice_ppl.logs.tables import to_polars
 from bayesdice_ppl.policies.asking import plain_array
+from bayesdice_ppl.policies.by_row import RowPolicy
 from bayesdice_ppl.policies.interface import ContinuousPolicy, Policy
-from bayesdice_ppl.policies.table import COLUMNS, read_tables
+from bayesdice_ppl.policies.table import BY_ROW, COLUMNS, read_tables
 from bayesdice_ppl.policies.tabular import TabularPolicy
 
 _KINDS = (
@@ -124,9 +125,9 @@ def _is_label_or_row(state: Any, row: Any) -> bool:
     return True
 
 
-def _from_frame(given: Any) -> TabularPolicy:
+def _from_frame(given: Any) -> TabularPolicy | RowPolicy:
     """A table from columns state, action, prob, or from states in the index and action columns."""
-    if hasattr(given, "index") and set(COLUMNS[1:]).isdisjoint(given.columns):
+    if hasattr(given, "index") and {*COLUMNS[1:], *BY_ROW[1:]}.isdisjoint(given.columns):
         return TabularPolicy(given.to_numpy(), given.index.tolist(), given.columns.tolist())
     frame = to_polars(given, PoliciesError)
     if "policy" in frame.columns and frame["policy"].n_unique() > 1:
@@ -135,4 +136,5 @@ def _from_frame(given: Any) -> TabularPolicy:
             "table itself as the candidates: bayesdice_ppl.Policies.from_dataframe(table)."
         )
     whole = frame.with_columns(pl.lit("policy").alias("policy"))
-    return next(iter(read_tables(whole, None).values()))
+    found: list[TabularPolicy | RowPolicy] = [*read_tables(whole, None).values()]
+    return found[0]

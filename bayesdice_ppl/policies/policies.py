@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping
 from typing import Any, final
 
 import polars as pl
 
 from bayesdice_ppl.errors import PoliciesError
-from bayesdice_ppl.logs.files import read_table
 from bayesdice_ppl.logs.tables import to_polars
 from bayesdice_ppl.policies.given import as_policy, is_dataframe
 from bayesdice_ppl.policies.interface import ContinuousPolicy, Policy
@@ -117,33 +115,3 @@ class Policies(Mapping[str, Policy | ContinuousPolicy]):
 
     def __repr__(self) -> str:
         return f"Policies({', '.join(self._policies)})"
-
-
-def read_policies(
-    path: str | os.PathLike[str], *, columns: Mapping[str, str] | None = None
-) -> Policies:
-    """Read candidates from a table ``policy, state, action, prob`` in a file.
-
-    A pair of state and action that a policy's rows leave out has probability 0. A state that they
-    leave out is refused when the log visits it.
-
-    Parameters
-    ----------
-    path
-        The file, of any kind that `read_logs` takes.
-    columns
-        Our name -> the file's name, e.g. ``{"prob": "probability"}``.
-
-    Raises
-    ------
-    PoliciesError
-        The file cannot be read; a probability is outside [0, 1]; those of a state do not sum to 1,
-        but for rounding (see `TabularPolicy`); a (policy, state, action) appears twice. The message
-        says where.
-    """
-    prob = (columns or {}).get("prob", "prob")
-    frame = read_table(path, PoliciesError, is_number=lambda name: name == prob)
-    try:
-        return Policies.from_dataframe(frame, columns=columns)
-    except PoliciesError as error:
-        raise PoliciesError(f"{path}: {error}") from error

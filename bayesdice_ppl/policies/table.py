@@ -10,13 +10,18 @@ import polars as pl
 from bayesdice_ppl.errors import PoliciesError
 from bayesdice_ppl.logs.labels import as_labels, encode, sorted_labels
 from bayesdice_ppl.logs.tables import map_columns
+from bayesdice_ppl.policies.by_row import RowPolicy
 from bayesdice_ppl.policies.tabular import TabularPolicy, whole_probabilities
 
 COLUMNS = ("policy", "state", "action", "prob")
+BY_ROW = ("policy", "row", "action", "prob")
+"""The columns of a table by logged row."""
 
 
-def read_tables(frame: pl.DataFrame, columns: Mapping[str, str] | None) -> dict[str, TabularPolicy]:
-    """Validate a table ``policy, state, action, prob``.
+def read_tables(
+    frame: pl.DataFrame, columns: Mapping[str, str] | None
+) -> dict[str, TabularPolicy] | dict[str, RowPolicy]:
+    """Validate a table ``policy, state, action, prob``, or ``policy, row, action, prob``.
 
     Parameters
     ----------
@@ -35,24 +40,30 @@ def read_tables(frame: pl.DataFrame, columns: Mapping[str, str] | None) -> dict[
     PoliciesError
         With the row, the policy and the state.
     """
-    table, _ = map_columns(frame, columns, COLUMNS, COLUMNS, PoliciesError)
+    mapped = columns or {}
+    by_row = "row" in {*frame.columns, *mapped} and not {"state"} & {*frame.columns, *mapped}
+    names_of = BY_ROW if by_row else COLUMNS
+    table, _ = map_columns(frame, columns, names_of, names_of, PoliciesError)
     if table.height == 0:
         raise PoliciesError("expected a table of candidates with rows, found none.")
-    for column in COLUMNS:
+    for column in names_of:
         if table[column].null_count():
             row = int(table[column].is_null().arg_true()[0])
             raise PoliciesError(
                 f"row {row + 1}, column {column!r}: the value is missing. Fill it in."
             )
     policy = as_labels(table["policy"], "policy", PoliciesError).cast(pl.String)
-    state = as_labels(table["state"], "state", PoliciesError)
+    where = "row" if by_row else "state"
+    state = as_labels(table[where], where, PoliciesError)
     action = as_labels(table["action"], "action", PoliciesError)
     prob = _probabilities(table["prob"])
 
     names = np.array(policy.unique(maintain_order=True).to_list(), dtype=object)
     states, actions = sorted_labels(state), sorted_labels(action)
     codes = encode(policy, names), encode(state, states), encode(action, actions)
-    _check_duplicates(codes, policy, state, action)
+    _check_duplicates(codes, policy, (where, state), action)
+    if by_row:
+        return _by_row(codes, (names, states, actions), prob)
 
     values = np.zeros((len(names), len(states), len(actions)))
     given = np.zeros(values.shape, dtype=bool)
@@ -65,6 +76,28 @@ def read_tables(frame: pl.DataFrame, columns: Mapping[str, str] | None) -> dict[
         whole, rounding = whole_probabilities(values[j, rows], mine, actions, name, written)
         candidates[name] = TabularPolicy(whole, mine, actions)
         candidates[name].rounding = rounding
+    return candidates
+
+
+def _by_row(
+    codes: tuple[np.ndarray, ...], labels: tuple[np.ndarray, ...], prob: np.ndarray
+) -> dict[str, RowPolicy]:
+    names, rows, actions = labels
+    if rows.dtype == object:
+        raise PoliciesError(
+            f"column 'row': expected rows of the log, counted from 1, found {rows[0]!r}. States "
+            "that are labels belong in a column 'state'."
+        )
+    candidates = {}
+    for j, name in enumerate(names.tolist()):
+        mine = codes[0] == j
+        own, place = np.unique(codes[1][mine], return_inverse=True)
+        values = np.zeros((len(own), len(actions)))
+        values[place.ravel(), codes[2][mine]] = prob[mine]
+        try:
+            candidates[name] = RowPolicy(values, actions.tolist(), rows[own])
+        except PoliciesError as error:
+            raise PoliciesError(f"policy {name!r}, {error}") from error
     return candidates
 
 
@@ -110,14 +143,18 @@ def _probabilities(series: pl.Series) -> np.ndarray:
 
 
 def _check_duplicates(
-    codes: tuple[np.ndarray, ...], policy: pl.Series, state: pl.Series, action: pl.Series
+    codes: tuple[np.ndarray, ...],
+    policy: pl.Series,
+    place: tuple[str, pl.Series],
+    action: pl.Series,
 ) -> None:
+    where, state = place
     keys = pl.DataFrame({str(i): code for i, code in enumerate(codes)})
     again = ~keys.select(pl.struct(pl.all()).is_first_distinct()).to_series()
     if again.any():
         row = int(again.arg_true()[0])
         raise PoliciesError(
-            f"row {row + 1}: expected each policy, state and action once, found policy "
-            f"{policy[row]!r}, state {state[row]!r}, action {action[row]!r} a second time. Keep "
+            f"row {row + 1}: expected each policy, {where} and action once, found policy "
+            f"{policy[row]!r}, {where} {state[row]!r}, action {action[row]!r} a second time. Keep "
             "one row."
         )
