@@ -48,19 +48,23 @@ class LogOptions:
     Attributes
     ----------
     logs
-        Logged transitions: CSV, JSON lines or Parquet.
+        Logged transitions: CSV, JSON lines, Parquet, or another tool's log (docs/sources.md).
     columns
         Names of your columns, as ours=yours: action=item_id,reward=click.
     actions
         All actions, such as 0,1,2. Default: the actions in the table of candidates.
     ignore
         Columns that are not what their names say, such as done,t.
+    layout
+        Whose layout the log has, if it is not found: table, vw, rllib, minari, d4rl, d3rlpy, obp,
+        open_bandit or scope_rl.
     """
 
     logs: Annotated[Path, typer.Argument()]
     columns: str | None = None
     actions: str | None = None
     ignore: str | None = None
+    layout: str | None = None
 
     def read_logs(self) -> Logs:
         """Read the log."""
@@ -71,6 +75,7 @@ class LogOptions:
             columns=read_columns(self.columns),
             actions=read_actions(self.actions),
             ignore=read_list("--ignore", self.ignore),
+            layout=self.layout,
         )
 
 

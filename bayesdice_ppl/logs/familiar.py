@@ -90,6 +90,11 @@ def plain(name: str) -> str:
     return "".join(letter for letter in name.casefold() if letter.isalnum())
 
 
+def spellings(key: str, name: str) -> bool:
+    """Whether a name is one of ours in any usual spelling."""
+    return plain(name) in {plain(spelled) for spelled in (key, *_NAMES.get(key, "").split())}
+
+
 def guess(names: Iterable[str], keys: Iterable[str]) -> dict[str, str]:
     """Find columns that look like some of ours by their names.
 

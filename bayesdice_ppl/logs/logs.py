@@ -20,9 +20,11 @@ from bayesdice_ppl.logs.actions import code_actions
 from bayesdice_ppl.logs.columns import read_flags, read_propensities, read_rewards
 from bayesdice_ppl.logs.episodes import group_episodes
 from bayesdice_ppl.logs.familiar import find_lookalikes
+from bayesdice_ppl.logs.from_sources import FromSources
 from bayesdice_ppl.logs.groups import codes_of, looked_at, of_few_groups, read_groups
 from bayesdice_ppl.logs.labels import MISSING, decode
 from bayesdice_ppl.logs.schema import find_columns
+from bayesdice_ppl.logs.sources.source import Source
 from bayesdice_ppl.logs.states import code_states
 from bayesdice_ppl.logs.steps import clock_of
 from bayesdice_ppl.logs.tables import mapping_text, to_polars
@@ -31,10 +33,11 @@ from bayesdice_ppl.logs.vectors import read_points
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class Logs:
+class Logs(FromSources):
     """Logged transitions of one policy at work, n of them in m episodes.
 
-    Build one with `read_logs` or `Logs.from_dataframe`, which validate.
+    Build one with `read_logs`, `Logs.from_dataframe`, or a reader of another tool's logs, such as
+    `Logs.from_minari`. All validate.
 
     Parameters
     ----------
@@ -72,6 +75,8 @@ class Logs:
     groups
         Column -> its n values, a polars Series, of columns without another meaning that may say
         which rows belong together, such as ``user_id``.
+    source
+        Which tool's layout was read, and what was taken as what; None for a plain table.
     """
 
     episode: Int[np.ndarray, " n"]
@@ -92,6 +97,7 @@ class Logs:
     lookalikes: Mapping[str, str] = field(default_factory=dict)
     named_episodes: bool = True
     groups: Mapping[str, pl.Series] = field(default_factory=dict)
+    source: Source | None = None
 
     @property
     def looked_at(self) -> tuple[str, ...]:

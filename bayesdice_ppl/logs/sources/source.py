@@ -1,0 +1,84 @@
+"""What a reader of another tool's log hands on: a table under our names, and where it came from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple, final
+
+import polars as pl
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where a log came from, and what was taken as what.
+
+    Attributes
+    ----------
+    layout
+        Whose layout it has, in words: ``Minari``, ``Vowpal Wabbit dsjson``.
+    taken
+        Our name -> what stands for it there, in words: ``reward`` -> ``-_label_cost``.
+    notes
+        What was left out or decided, a sentence each.
+    """
+
+    layout: str
+    taken: Mapping[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """All of it as sentences, for people."""
+        pairs = "; ".join(f"{key} = {what}" for key, what in self.taken.items())
+        return (f"Read as {self.layout}: {pairs}.", *self.notes)
+
+    def with_columns(self, columns: Mapping[str, str] | None) -> Source:
+        """The same, where the user's mapping chose some of the columns."""
+        if not columns:
+            return self
+        instead = {"state": ("obs", "next_obs"), "obs": ("state", "next_state")}
+        left = {name for key in columns for name in instead.get(key, ())} - set(columns)
+        kept = {key: what for key, what in self.taken.items() if key not in left}
+        return replace(
+            self, taken={**kept, **{key: f"{name} (as mapped)" for key, name in columns.items()}}
+        )
+
+
+class SourceTable(NamedTuple):
+    """A log of another tool as a table.
+
+    Attributes
+    ----------
+    frame
+        One row per step, under our names where we know the meaning, under theirs elsewhere.
+    source
+        What was taken as what.
+    actions
+        The action space, where the tool knows it.
+    choices
+        Columns that are there to be mapped, and say nothing that the others do not: left out where
+        they are not.
+    """
+
+    frame: pl.DataFrame
+    source: Source
+    actions: Sequence[Any] | None = None
+    choices: tuple[str, ...] = ()
+
+    def chosen(self, columns: Mapping[str, str] | None) -> pl.DataFrame:
+        """The frame without the choices that are not mapped; whole where a mapping is wrong."""
+        mapped = set(columns.values()) if isinstance(columns, Mapping) else set()
+        if not mapped <= set(self.frame.columns):
+            return self.frame
+        return self.frame.drop([name for name in self.choices if name not in mapped])
+
+    def with_note(self, *notes: str) -> SourceTable:
+        """The same, with more to say."""
+        return self._replace(source=replace(self.source, notes=(*self.source.notes, *notes)))
+
+
+def counted(number: int, noun: str, plural: str = "") -> str:
+    """A number with its noun: 1 row, 2,000 rows."""
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
