@@ -52,13 +52,63 @@ class PointArray(NamedTuple):
         return pl.select(pl.when(pl.Series(known)).then(column)).to_series()
 
 
-def plain(values: Any) -> np.ndarray:
-    """Any array or list as NumPy's; tensors with gradients are detached first."""
+def to_array(values: Any, where: str, what: str) -> np.ndarray:
+    """Any array, list or tensor as NumPy's; tensors with gradients are detached first.
+
+    Raises
+    ------
+    LogsError
+        A dict, a tuple of arrays, or rows of different lengths.
+    """
+    if isinstance(values, Mapping | tuple):
+        held = f"a dict of {listed(values)}" if isinstance(values, Mapping) else "a tuple of arrays"
+        raise LogsError(f"{where}: expected {what} as one array, found {held}.")
     if hasattr(values, "detach"):
         values = values.detach()
     if hasattr(values, "cpu"):
         values = values.cpu()
-    return np.asarray(values)
+    try:
+        return np.asarray(values)
+    except (ValueError, TypeError, RuntimeError) as cause:
+        raise LogsError(
+            f"{where}: expected {what} as one array, found rows of different lengths, or no array."
+        ) from cause
+
+
+def rows_of(values: Any, where: str, what: str) -> np.ndarray:
+    """An array with one row a step or more axes; a single value is refused.
+
+    Raises
+    ------
+    LogsError
+        It is a single value, or no array.
+    """
+    array = to_array(values, where, what)
+    if array.ndim == 0:
+        raise LogsError(f"{where}: expected {what}, one a step, found a single {array.item()!r}.")
+    return array
+
+
+def read_count(value: Any, where: str, what: str) -> int:
+    """A number of things.
+
+    Raises
+    ------
+    LogsError
+        It is no whole number, or below 0.
+    """
+    array = to_array(value, where, what)
+    if array.shape == () and array.dtype.kind in "iuf" and is_whole_array(array) and array >= 0:
+        return int(array)
+    raise LogsError(f"{where}: expected {what} as a whole number, found {value!r}.")
+
+
+def is_whole_array(array: np.ndarray) -> bool:
+    """Whether all numbers are whole, and fit into 64 bits."""
+    if array.dtype.kind in "iub":
+        return True
+    finite = array.dtype.kind == "f" and bool(np.isfinite(array).all())
+    return finite and bool(((array == np.round(array)) & (np.abs(array) < 2**53)).all())
 
 
 def read_points(values: Any, where: str, what: str, *, advice: str = "") -> PointArray:
@@ -86,12 +136,7 @@ def read_points(values: Any, where: str, what: str, *, advice: str = "") -> Poin
             f"{where}: expected {what} that are labels or vectors, found {held}. Join what matters "
             f"into one array, one row a step{advice}."
         )
-    try:
-        array = plain(values)
-    except ValueError as cause:
-        raise LogsError(
-            f"{where}: expected {what} of one length, found rows of different lengths."
-        ) from cause
+    array = rows_of(values, where, what)
     if array.dtype.kind == "O":
         array = _without_objects(array, where, what)
     if array.ndim > 2:
@@ -100,8 +145,6 @@ def read_points(values: Any, where: str, what: str, *, advice: str = "") -> Poin
             f"{where}: expected {what} that are labels or vectors, found arrays of {shape}, such "
             f"as images. Reduce each to a vector or a label{advice}."
         )
-    if array.ndim == 0:
-        raise LogsError(f"{where}: expected {what}, one a step, found a single {array.item()!r}.")
     if array.dtype.kind == "b":
         array = array.astype(np.int64)
     if array.dtype.kind not in "iufUS":
@@ -125,18 +168,19 @@ def read_points(values: Any, where: str, what: str, *, advice: str = "") -> Poin
 
 def _without_objects(array: np.ndarray, where: str, what: str) -> np.ndarray:
     """An array of Python's objects as one of texts, numbers or rows of numbers."""
-    values = array.tolist()
-    if array.ndim == 1 and values and all(isinstance(value, str) for value in values):
-        return np.array(values)
-    if values and all(isinstance(value, bytes) for value in values):
+    values = array.ravel().tolist()
+    kinds = {type(value) for value in values}
+    if (kinds and kinds <= {int, float, bool}) or kinds == {str}:
+        inferred = np.array(values)
+        if inferred.dtype.kind != "O":
+            return inferred.reshape(array.shape)
+    if kinds == {bytes} and array.ndim == 1:
         return _decoded(values, where, what)
-    if values and all(isinstance(value, np.ndarray) for value in values):
-        shapes = {value.shape for value in values}
-        if len(shapes) == 1:
-            return np.stack(values)
-    kinds = sorted({type(value).__name__ for value in values})
+    if kinds == {np.ndarray} and len({value.shape for value in values}) == 1:
+        return np.stack(values)
+    names = sorted("nothing" if kind is type(None) else kind.__name__ for kind in kinds)
     raise LogsError(
-        f"{where}: expected {what} of one type and one length, found {', '.join(kinds[:5])}. "
+        f"{where}: expected {what} of one type and one length, found {', '.join(names[:5])}. "
         "Convert them to one array."
     )
 
@@ -154,7 +198,7 @@ def _decoded(values: list[Any], where: str, what: str) -> np.ndarray:
 def as_labels_if_whole(points: PointArray) -> PointArray:
     """Labels, where a vector is one whole number: tools hold discrete actions as shape (n, 1)."""
     values = points.values
-    if points.vectors and values.shape[1] == 1 and (values == np.round(values)).all():
+    if points.vectors and values.shape[1] == 1 and is_whole_array(values):
         return PointArray(values[:, 0].astype(np.int64))
     return points
 
@@ -181,18 +225,16 @@ def read_flags(values: Any, n: int, where: str, what: str) -> Bool[np.ndarray, "
     LogsError
         Another number of them, or values that are no flags.
     """
-    if np.ndim(values) == 0:
+    array = to_array(values, where, what)
+    if array.ndim == 0:
         flags = np.zeros(n, dtype=bool)
-        flags[n - 1 :] = _flags(np.asarray([values]), where, what)
+        flags[n - 1 :] = _flags(array[None], where, what)
         return flags
     return _flags(_one_a_step(values, n, where, what), where, what)
 
 
 def _one_a_step(values: Any, n: int, where: str, what: str) -> np.ndarray:
-    try:
-        array = plain(values)
-    except ValueError as cause:
-        raise LogsError(f"{where}: expected {what}, one a step, found rows of numbers.") from cause
+    array = rows_of(values, where, what)
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1:
@@ -201,7 +243,7 @@ def _one_a_step(values: Any, n: int, where: str, what: str) -> np.ndarray:
             "or sum what counts."
         )
     check_length(len(array), n, where, what)
-    return array
+    return _without_objects(array, where, what) if array.dtype.kind == "O" else array
 
 
 def check_length(found: int, n: int, where: str, what: str) -> None:

@@ -17,7 +17,15 @@ from jaxtyping import Float, Int
 from bayesdice_ppl.checks import listed
 from bayesdice_ppl.errors import LogsError
 from bayesdice_ppl.logs.columns import first_row
-from bayesdice_ppl.logs.sources.arrays import check_length, plain, read_numbers, read_points
+from bayesdice_ppl.logs.sources.arrays import (
+    check_length,
+    is_whole_array,
+    read_count,
+    read_numbers,
+    read_points,
+    rows_of,
+    to_array,
+)
 from bayesdice_ppl.logs.sources.source import Source, SourceTable, counted
 
 LAYOUT = "OBP bandit feedback"
@@ -109,7 +117,7 @@ def _actions(
     held: Mapping[str, Any], notes: list[str]
 ) -> tuple[np.ndarray, Int[np.ndarray, " n"], Int[np.ndarray, " n"] | None]:
     """Actions, the round of each, and its place in the round where a round has several."""
-    array = plain(held["action"])
+    array = rows_of(held["action"], LAYOUT, "action")
     place = None
     if array.ndim == 2:
         size = array.shape[1]
@@ -121,7 +129,7 @@ def _actions(
         rounds = np.arange(len(array) if array.ndim else 0)
     points = read_points(array, LAYOUT, "action")
     if points.vectors:
-        if points.values.shape[1] != 1 or not (points.values == np.round(points.values)).all():
+        if points.values.shape[1] != 1 or not is_whole_array(points.values):
             raise LogsError(
                 f"{LAYOUT}: expected actions that are whole numbers, found numbers with decimals "
                 "(continuous actions). Build a table with a column action_0 and a density as its "
@@ -130,7 +138,12 @@ def _actions(
         return points.values[:, 0].astype(np.int64), rounds, place
     n_rounds = held.get("n_rounds")
     if n_rounds is not None and "slate_id" not in held:
-        check_length(int(rounds[-1]) + 1 if len(rounds) else 0, int(n_rounds), LAYOUT, "actions")
+        check_length(
+            int(rounds[-1]) + 1 if len(rounds) else 0,
+            read_count(n_rounds, LAYOUT, "n_rounds"),
+            LAYOUT,
+            "actions",
+        )
     return points.values, rounds, place
 
 
@@ -140,7 +153,7 @@ def _positions(
     """Position of each decision; None where there is only one."""
     if "position" not in held:
         return place
-    given = plain(held["position"])
+    given = rows_of(held["position"], LAYOUT, "position")
     if place is not None and given.shape == (int(place.max()) + 1,):
         given = given[place]  # one list of positions for all rounds
     position = _whole(given, n, "position")
@@ -148,8 +161,8 @@ def _positions(
 
 
 def _whole(values: Any, n: int, name: str) -> Int[np.ndarray, " n"]:
-    numbers = read_numbers(plain(values).ravel(), n, LAYOUT, name)
-    if not (np.isfinite(numbers) & (numbers == np.round(numbers))).all():
+    numbers = read_numbers(rows_of(values, LAYOUT, name).ravel(), n, LAYOUT, name)
+    if not is_whole_array(numbers):
         raise LogsError(f"{LAYOUT}: expected {name} as whole numbers, found decimals.")
     return numbers.astype(np.int64)
 
@@ -203,7 +216,7 @@ def _contexts(held: Mapping[str, Any], rounds: np.ndarray, n: int) -> np.ndarray
 
 
 def _rewards(held: Mapping[str, Any], place: np.ndarray | None, n: int) -> Float[np.ndarray, " n"]:
-    reward = plain(held["reward"])
+    reward = rows_of(held["reward"], LAYOUT, "reward")
     if place is not None and reward.ndim == 1 and len(reward) == n // (int(place.max()) + 1):
         shape = (len(reward), int(place.max()) + 1)
         raise LogsError(
@@ -220,7 +233,7 @@ def _propensities(
     if "pscore_item_position" in held:
         notes.append("pscore is of whole slates, and not used.")
         name = "pscore_item_position"
-        return read_numbers(plain(held[name]).ravel(), n, LAYOUT, name), name
+        return read_numbers(rows_of(held[name], LAYOUT, name).ravel(), n, LAYOUT, name), name
     if "slate_id" in held and "pscore" in held:
         notes.append(
             "pscore is of whole slates, and not used. With return_pscore_item_position=True OBP "
@@ -229,7 +242,7 @@ def _propensities(
         return None, ""
     if "pscore" not in held:
         return None, ""
-    pscore = plain(held["pscore"])
+    pscore = rows_of(held["pscore"], LAYOUT, "pscore")
     if place is not None and pscore.ndim == 1 and len(pscore) != n:
         notes.append("pscore has one entry a round, and not one a position: not used.")
         return None, ""
@@ -246,20 +259,24 @@ def _check_all(
     """Refuse probabilities of all actions that contradict those of the logged ones."""
     if "pi_b" not in held or action.dtype.kind not in "iu" or "slate_id" in held:
         return
-    every = plain(held["pi_b"])
+    every = to_array(held["pi_b"], LAYOUT, "pi_b")
     if every.ndim == 2:
         every = every[:, :, None]
-    places = np.zeros(len(action), dtype=int)
-    if position is not None and every.shape[-1] > 1:
-        places = np.unique(position, return_inverse=True)[1]
-    fits = every.ndim == 3 and len(every) == int(rounds[-1]) + 1
+    count = int(rounds[-1]) + 1
+    fits = every.ndim == 3 and every.dtype.kind in "iuf" and len(every) == count
     if not (fits and action.min() >= 0 and action.max() < every.shape[1]):
         raise LogsError(
             f"{LAYOUT}: expected pi_b of shape (rounds, actions, positions), found {every.shape} "
-            f"for {int(rounds[-1]) + 1:,} rounds and actions up to {action.max()}."
+            f"for {count:,} rounds and actions up to {action.max()}."
         )
+    places = np.zeros(len(action), dtype=int)
+    if position is not None and every.shape[2] > 1:
+        places = np.unique(position, return_inverse=True)[1]
     if places.max() >= every.shape[2]:
-        return
+        raise LogsError(
+            f"{LAYOUT}: expected pi_b for {int(places.max()) + 1} positions, found "
+            f"{every.shape[2]}."
+        )
     told = every[rounds, action, places]
     broken = np.abs(told - propensity) > _CLOSE * np.maximum(np.abs(told), np.abs(propensity))
     if broken.any():
@@ -275,4 +292,4 @@ def _space(held: Mapping[str, Any], action: np.ndarray) -> list[int] | None:
     size = held.get("n_actions", held.get("n_unique_action"))
     if size is None or action.dtype.kind not in "iu":
         return None
-    return list(range(int(size)))
+    return list(range(read_count(size, LAYOUT, "n_actions")))

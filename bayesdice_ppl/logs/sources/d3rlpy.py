@@ -15,6 +15,7 @@ import numpy as np
 
 from bayesdice_ppl.checks import listed
 from bayesdice_ppl.errors import LogsError
+from bayesdice_ppl.logs.sources.arrays import read_count, to_array
 from bayesdice_ppl.logs.sources.episodes import EpisodeArrays, episode_table
 from bayesdice_ppl.logs.sources.flat import read_flat
 from bayesdice_ppl.logs.sources.hdf5 import open_hdf5, read_array
@@ -90,8 +91,19 @@ def _made(episodes: Iterable[Any]) -> Iterator[EpisodeArrays]:
             observations=one.observations,
             actions=one.actions,
             rewards=one.rewards,
-            terminated=bool(getattr(one, "terminated", None) or getattr(one, "terminal", False)),
+            terminated=_ended(one, f"{LAYOUT}, {where}"),
         )
+
+
+def _ended(one: Any, where: str) -> np.ndarray:
+    """Whether an episode truly ended: one flag, also as an array of shape (1,)."""
+    value = one.terminated if hasattr(one, "terminated") else one.terminal
+    flag = to_array(value, where, "terminated")
+    if flag.size != 1:
+        raise LogsError(
+            f"{where}: expected terminated as one flag for the whole episode, found {flag.size}."
+        )
+    return flag.reshape(())
 
 
 def read_d3rlpy_file(path: Path) -> SourceTable:
@@ -105,7 +117,7 @@ def read_d3rlpy_file(path: Path) -> SourceTable:
     with open_hdf5(path, LAYOUT) as file:
         if "num_episodes" not in file:
             return read_flat({key: read_array(file[key], LAYOUT) for key in file}, layout=LAYOUT)
-        count = int(np.asarray(file["num_episodes"][()]))
+        count = read_count(file["num_episodes"][()], str(path), "num_episodes")
         episodes = []
         for k in range(count):
             missing = [name for name in (*_FIELDS, "terminated") if f"{name}_{k}" not in file]

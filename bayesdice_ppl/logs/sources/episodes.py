@@ -22,6 +22,8 @@ from bayesdice_ppl.logs.sources.arrays import (
     read_flags,
     read_numbers,
     read_points,
+    rows_of,
+    to_array,
 )
 from bayesdice_ppl.logs.sources.source import Source, SourceTable, counted
 
@@ -112,7 +114,7 @@ def episode_table(
     read: list[dict[str, Any]] = []
     empty = 0
     for episode in episodes:
-        if episode.rewards is not None and np.ndim(episode.rewards) and not len(episode.rewards):
+        if len(rows_of(episode.rewards, f"{layout}, {episode.where}", taken["rewards"])) == 0:
             empty += 1
             continue
         read.append(_read(episode, f"{layout}, {episode.where}", taken, whole_actions, advice))
@@ -164,7 +166,7 @@ def _read(
     episode: EpisodeArrays, where: str, taken: Mapping[str, str], whole_actions: bool, advice: str
 ) -> dict[str, Any]:
     """The arrays of an episode, of one length."""
-    n = _length(episode.rewards, where, taken["rewards"])
+    n = len(rows_of(episode.rewards, where, taken["rewards"]))
     seen = read_points(episode.observations, where, taken["observations"], advice=advice)
     action = read_points(episode.actions, where, taken["actions"])
     if whole_actions:
@@ -200,7 +202,7 @@ def _read(
         propensity = read_numbers(propensity, n, where, taken["propensity"])
     extras = {}
     for key, value in episode.extras.items():
-        extras[key] = np.asarray(value)
+        extras[key] = rows_of(value, where, key)
         check_length(len(extras[key]), n, where, key)
     return {
         "where": episode.where,
@@ -214,16 +216,6 @@ def _read(
         "extras": extras,
         **flags,
     }
-
-
-def _length(rewards: Any, where: str, name: str) -> int:
-    try:
-        return len(rewards)
-    except TypeError as cause:
-        raise LogsError(
-            f"{where}: expected {name}, an array with one number a step, found "
-            f"{type(rewards).__name__}."
-        ) from cause
 
 
 def _check_alike(read: Sequence[Mapping[str, Any]], layout: str) -> None:
@@ -316,7 +308,7 @@ def _from_dict(
             f"Name the array {missing[0]!r}."
         )
     given = {field: one[name] for field, name in names.items()}
-    n = _length(given["rewards"], f"{layout}, {where}", names["rewards"])
+    n = len(rows_of(given["rewards"], f"{layout}, {where}", names["rewards"]))
     others = [str(name) for name in one if name not in names.values()]
     extras = {name: one[name] for name in others if _has_one_a_step(one[name], n)}
     if not isinstance(label, int | str | np.integer):
@@ -342,7 +334,7 @@ def _find(field: str, one: Mapping[str, Any], layout: str, where: str) -> str | 
 
 def _has_one_a_step(values: Any, n: int) -> bool:
     try:
-        array = np.asarray(values)
-    except ValueError:
+        array = to_array(values, "", "")
+    except LogsError:
         return False
     return array.ndim == 1 and len(array) == n and array.dtype.kind in "iufbU"

@@ -15,7 +15,13 @@ import numpy as np
 from bayesdice_ppl.checks import listed
 from bayesdice_ppl.errors import LogsError
 from bayesdice_ppl.logs.columns import first_row
-from bayesdice_ppl.logs.sources.arrays import PointArray, check_length, read_flags, read_points
+from bayesdice_ppl.logs.sources.arrays import (
+    PointArray,
+    check_length,
+    read_flags,
+    read_points,
+    rows_of,
+)
 from bayesdice_ppl.logs.sources.episodes import EpisodeArrays, episode_table
 from bayesdice_ppl.logs.sources.source import SourceTable, counted
 
@@ -52,14 +58,10 @@ def read_flat(arrays: Any, *, layout: str = "D4RL") -> SourceTable:
                 f"is {listed(names) or 'nothing'}."
             )
     held = {name: arrays[name] for name in (*_REQUIRED, *_OTHERS) if name in names}
-    try:
-        n = len(held["rewards"])
-    except TypeError as cause:
-        raise LogsError(
-            f"{layout}: expected rewards, one a step, found a single number."
-        ) from cause
+    held = {name: rows_of(values, layout, name) for name, values in held.items()}
+    n = len(held["rewards"])
     for name, values in held.items():
-        check_length(np.shape(values)[0] if np.ndim(values) else 0, n, layout, name)
+        check_length(len(values), n, layout, name)
     if n == 0:
         raise LogsError(f"{layout}: expected rows, found empty arrays.")
     terminal = read_flags(held["terminals"], n, layout, "terminals")

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from bayesdice_ppl.errors import LogsError
+from bayesdice_ppl.errors import BayesDiceError, LogsError
 
 
 @contextmanager
@@ -44,7 +44,9 @@ def open_hdf5(path: Path, layout: str) -> Iterator[Any]:
     with file:
         try:
             yield file
-        except (OSError, RuntimeError, KeyError) as cause:
+        except BayesDiceError:
+            raise
+        except (OSError, RuntimeError, KeyError, ValueError, TypeError, MemoryError) as cause:
             raise LogsError(f"{path}: cannot be read as HDF5: {_first_line(cause)}") from cause
 
 

@@ -50,11 +50,26 @@ def read_objects(source: Any, layout: str) -> Iterator[tuple[str, dict[str, Any]
             )
 
 
-def first_object(path: Path) -> dict[str, Any] | None:
-    """The first object of a file, to tell whose it is; None where there is none."""
+def first_object(path: Path, *, strict: bool = False) -> dict[str, Any] | None:
+    """The first object of a file, to tell whose it is; None where there is none.
+
+    Parameters
+    ----------
+    path
+        The file.
+    strict
+        Whether to raise what is wrong with it, where no other reader would take the file.
+
+    Raises
+    ------
+    LogsError
+        It cannot be read, if that is asked for.
+    """
     try:
         return next((one for _, one in _file_objects(path, "JSON lines")), None)
     except LogsError:
+        if strict:
+            raise
         return None
 
 
@@ -93,5 +108,8 @@ def _parsed(line: str | bytes, where: str) -> dict[str, Any] | None:
             "off there."
         ) from cause
     if not isinstance(made, dict):
-        raise LogsError(f"{where}: expected an object of JSON, found {type(made).__name__}.")
+        raise LogsError(
+            f"{where}: expected an object of JSON, found {type(made).__name__}. Write one object a "
+            "line (JSON lines)."
+        )
     return made

@@ -7,7 +7,8 @@ values. What is recognized is said, and ``layout=`` decides where it is wrong.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,9 @@ LAYOUTS = (TABLE, "minari", "d3rlpy", "d4rl", "obp", "open_bandit", "scope_rl", 
 """Every layout of a file or a folder, by name."""
 _JSON = (".json", ".jsonl", ".ndjson", ".dsjson")
 _HDF5 = (".h5", ".hdf5", ".hdf")
+_MOST = 2**32
+_DENSEST = 100
+"""Bytes, and times its size, to which an archive unpacks beyond which it is refused."""
 
 
 def layout_of(path: str | os.PathLike[str], files: list[Path]) -> str:
@@ -62,7 +66,7 @@ def layout_of(path: str | os.PathLike[str], files: list[Path]) -> str:
         return TABLE
     ending = _ending(files[0])
     if ending in _JSON:
-        one = first_object(files[0])
+        one = first_object(files[0], strict=ending in (".json", ".dsjson"))
         if one is not None and is_sample_batch(one):
             return "rllib"
         dsjson = ending == ".dsjson" or (one is not None and is_dsjson(one))
@@ -163,23 +167,40 @@ def read_known_table(frame: pl.DataFrame, columns: Mapping[str, str] | None) -> 
     return None
 
 
-def open_npz(path: Path) -> Any:
+@contextmanager
+def open_npz(path: Path) -> Iterator[Any]:
     """Open a file of NumPy's arrays; pickles in it are refused.
 
     Raises
     ------
     LogsError
-        It is missing or damaged.
+        It is missing, damaged, or holds far more than its size tells.
     """
-    try:
-        made = np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError, KeyError, RuntimeError) as cause:
-        raise LogsError(
-            f"{path}: cannot be read as a .npz file: {str(cause).splitlines()[0]}"
-        ) from cause
-    if not hasattr(made, "files"):
-        raise LogsError(f"{path}: expected several arrays (numpy.savez), found one.")
-    return made
+    with path.open("rb") as file:
+        try:
+            arrays = np.load(file, allow_pickle=False)
+        except Exception as cause:
+            # Damaged archives raise what zipfile, zlib, struct and ast have.
+            raise LogsError(
+                f"{path}: cannot be read as a .npz file: {_first_line(cause)}"
+            ) from cause
+        if not hasattr(arrays, "zip"):
+            raise LogsError(f"{path}: expected several arrays (numpy.savez), found one.")
+        size = sum(member.file_size for member in arrays.zip.infolist())
+        if size > _MOST and size > _DENSEST * path.stat().st_size:
+            raise LogsError(
+                f"{path}: expected an archive of a log, found one that unpacks to {size:,} bytes, "
+                f"{size / path.stat().st_size:,.0f} times its size. Save it without compression if "
+                "that is right."
+            )
+        with arrays:
+            yield arrays
+
+
+def _first_line(cause: Exception) -> str:
+    """What went wrong, without what a damaged file holds: that may be anything."""
+    line = (str(cause).strip() or type(cause).__name__).splitlines()[0]
+    return "".join(letter if letter.isprintable() else "?" for letter in line)[:200]
 
 
 def _whole(arrays: Any, path: Path) -> tuple[dict[str, Any], list[str]]:
@@ -194,7 +215,7 @@ def _whole(arrays: Any, path: Path) -> tuple[dict[str, Any], list[str]]:
                 left.append(name)
                 continue
             raise LogsError(
-                f"{path}: the array {name!r} cannot be read: {str(cause).splitlines()[0]}"
+                f"{path}: the array {name!r} cannot be read: {_first_line(cause)}"
             ) from cause
         held[name] = array.item() if array.ndim == 0 else array
     if not held:

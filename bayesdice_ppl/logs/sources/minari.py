@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from bayesdice_ppl.checks import listed
 from bayesdice_ppl.errors import LogsError
-from bayesdice_ppl.logs.sources.arrays import plain
+from bayesdice_ppl.logs.sources.arrays import read_count
 from bayesdice_ppl.logs.sources.episodes import EpisodeArrays, episode_table
 from bayesdice_ppl.logs.sources.hdf5 import open_hdf5, read_array
 from bayesdice_ppl.logs.sources.source import SourceTable
@@ -95,7 +95,7 @@ def _table(
     def made() -> Iterator[EpisodeArrays]:
         for k, one in episodes:
             label = one.get("id", k)
-            label = k if label is None else int(label)
+            label = k if label is None else read_count(label, f"{LAYOUT}, episode {k}", "id")
             seen = one["observations"]
             yield EpisodeArrays(
                 where=f"episode {label}",
@@ -103,8 +103,8 @@ def _table(
                 observations=seen if observe is None else _observed(observe, seen, label),
                 actions=one["actions"],
                 rewards=one["rewards"],
-                terminated=plain(one["terminations"]),
-                truncated=plain(one["truncations"]),
+                terminated=one["terminations"],
+                truncated=one["truncations"],
             )
 
     return episode_table(made(), LAYOUT, _TAKEN, actions=actions, advice=_ADVICE)
@@ -203,13 +203,11 @@ def _hdf5_episodes(
     folder: Path, total: int, spaces: Mapping[str, Mapping[str, Any]]
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     with open_hdf5(folder / _MAIN_FILE, LAYOUT) as file:
+        _check_total(sum(name.startswith("episode_") for name in file), total, folder)
         for k in range(total):
             group = file.get(f"episode_{k}")
             if group is None:
-                raise LogsError(
-                    f"{folder / _MAIN_FILE}: expected {total:,} episodes, found no episode_{k}. "
-                    "The file may be cut off: save or download it again."
-                )
+                raise LogsError(f"{folder / _MAIN_FILE}: expected episode_{k}, found none.")
             missing = [name for name in _FIELDS if name not in group]
             if missing:
                 raise LogsError(
@@ -222,6 +220,8 @@ def _hdf5_episodes(
 def _arrow_episodes(
     folder: Path, total: int, spaces: Mapping[str, Mapping[str, Any]]
 ) -> Iterator[tuple[int, dict[str, Any]]]:
+    held = [one for one in folder.iterdir() if one.is_dir() and one.name.isdigit()]
+    _check_total(len(held), total, folder)
     for k in range(total):
         files = sorted((folder / str(k)).glob("*.arrow"))
         if not files:
@@ -248,6 +248,15 @@ def _arrow_episodes(
                 f"{files[0]}: cannot be read as an episode of Minari: "
                 f"{(str(cause).strip() or type(cause).__name__).splitlines()[0]}"
             ) from cause
+
+
+def _check_total(found: int, total: int, folder: Path) -> None:
+    """Refuse more or fewer episodes than the metadata says."""
+    if found != total:
+        raise LogsError(
+            f"{folder}: expected {total:,} episodes, as {_METADATA} says, found {found:,}. Save or "
+            "download the dataset again."
+        )
 
 
 def _arrow_array(column: pa.ChunkedArray, space: Mapping[str, Any]) -> Any:

@@ -18,9 +18,11 @@ from bayesdice_ppl.logs.columns import first_row
 from bayesdice_ppl.logs.sources.arrays import (
     PointArray,
     check_length,
+    is_whole_array,
     read_flags,
     read_numbers,
     read_points,
+    rows_of,
 )
 from bayesdice_ppl.logs.sources.json_lines import read_objects
 from bayesdice_ppl.logs.sources.source import Source, SourceTable
@@ -35,7 +37,8 @@ _CLOSE = 1e-3
 
 def is_sample_batch(one: Mapping[str, Any]) -> bool:
     """Whether an object of JSON is a batch of RLlib."""
-    return one.get("type") in ("SampleBatch", "MultiAgentBatch")
+    kind = one.get("type")
+    return isinstance(kind, str) and kind in ("SampleBatch", "MultiAgentBatch")
 
 
 def is_rllib_table(names: Collection[str]) -> bool:
@@ -58,7 +61,7 @@ def read_rllib(source: Any) -> SourceTable:
     """
     batches = []
     for where, one in read_objects([source] if isinstance(source, Mapping) else source, LAYOUT):
-        if one.get("type") == "MultiAgentBatch":
+        if is_sample_batch(one) and one["type"] != "SampleBatch":
             raise LogsError(
                 f"{LAYOUT}, {where}: expected a SampleBatch, found a MultiAgentBatch. Write the "
                 "batches of the one policy whose log this is."
@@ -97,9 +100,7 @@ def _read(columns: Mapping[str, Any], where: str) -> dict[str, Any]:
             f"{where}: expected the columns {', '.join(_REQUIRED)}, found no {listed(missing)}. "
             f"There is {listed(columns) or 'nothing'}."
         )
-    if not isinstance(columns["rewards"], list | np.ndarray):
-        raise LogsError(f"{where}: expected rewards, one a step, found {columns['rewards']!r}.")
-    n = len(columns["rewards"])
+    n = len(rows_of(columns["rewards"], where, "rewards"))
     seen = read_points(columns["obs"], where, "obs")
     acted = read_points(columns["actions"], where, "actions")
     check_length(len(seen.values), n, where, "obs")
@@ -132,7 +133,7 @@ def _labels(values: Any, n: int, where: str, name: str) -> np.ndarray:
     points = read_points(values, where, name)
     array = points.values
     if points.vectors:
-        if array.shape[1] != 1 or not (array == np.round(array)).all():
+        if array.shape[1] != 1 or not is_whole_array(array):
             raise LogsError(f"{where}: expected {name} as one whole number a step.")
         array = array[:, 0].astype(np.int64)
     check_length(len(array), n, where, name)
@@ -149,7 +150,8 @@ def _chances(columns: Mapping[str, Any], n: int, where: str) -> np.ndarray | Non
     if not read:
         return None
     chance = read.get("action_prob")
-    logged = np.exp(read["action_logp"]) if "action_logp" in read else None
+    with np.errstate(over="ignore"):  # what overflows is refused as no finite number
+        logged = np.exp(read["action_logp"]) if "action_logp" in read else None
     if chance is None or logged is None:
         return logged if chance is None else chance
     broken = np.abs(chance - logged) > _CLOSE * np.maximum(np.abs(chance), np.abs(logged))

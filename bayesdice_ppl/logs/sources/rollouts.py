@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from bayesdice_ppl.errors import LogsError
-from bayesdice_ppl.logs.sources.arrays import plain, read_points
+from bayesdice_ppl.logs.sources.arrays import rows_of
 from bayesdice_ppl.logs.sources.episodes import EpisodeArrays, episode_table
 from bayesdice_ppl.logs.sources.source import SourceTable, counted
 
@@ -157,14 +157,7 @@ def _episodes(
 
 
 def _array(values: Any, name: str) -> np.ndarray:
-    if isinstance(values, dict | tuple):
-        read_points(values, LAYOUT, name)
-    try:
-        array = plain(values)
-    except ValueError as cause:
-        raise LogsError(
-            f"{LAYOUT}: expected {name} of one shape, found rows that differ."
-        ) from cause
-    if array.dtype.kind == "O":
-        read_points(array, LAYOUT, name)
+    array = rows_of(values, LAYOUT, name)
+    if array.dtype.kind not in "iufbUS":
+        raise LogsError(f"{LAYOUT}: expected {name} as numbers, found {array.dtype}.")
     return array

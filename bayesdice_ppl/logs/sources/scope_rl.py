@@ -15,7 +15,13 @@ import numpy as np
 
 from bayesdice_ppl.checks import listed
 from bayesdice_ppl.errors import LogsError
-from bayesdice_ppl.logs.sources.arrays import check_length, plain, read_flags, read_numbers
+from bayesdice_ppl.logs.sources.arrays import (
+    check_length,
+    read_count,
+    read_flags,
+    read_numbers,
+    rows_of,
+)
 from bayesdice_ppl.logs.sources.episodes import EpisodeArrays, episode_table
 from bayesdice_ppl.logs.sources.source import SourceTable, counted
 
@@ -51,13 +57,16 @@ def read_scope_rl(dataset: Any) -> SourceTable:
             f"{LAYOUT}: expected the arrays {', '.join(_ARRAYS)}, found no {listed(missing)}. "
             f"There is {listed(dataset) or 'nothing'}."
         )
-    n = len(plain(dataset["reward"]))
-    for name in _ARRAYS:
-        check_length(len(plain(dataset[name])), n, LAYOUT, name)
+    held = {name: rows_of(dataset[name], LAYOUT, name) for name in _ARRAYS}
+    n = len(held["reward"])
+    for name, array in held.items():
+        check_length(len(array), n, LAYOUT, name)
     size = dataset.get("size")
     if size is not None:
-        check_length(n, int(size), LAYOUT, "rewards")
-    length = int(dataset.get("step_per_trajectory") or 0) or n
+        check_length(n, read_count(size, LAYOUT, "size"), LAYOUT, "rewards")
+    length = n
+    if dataset.get("step_per_trajectory") is not None:
+        length = read_count(dataset["step_per_trajectory"], LAYOUT, "step_per_trajectory") or n
     if n % length:
         raise LogsError(
             f"{LAYOUT}: expected whole trajectories of {length:,} steps, found {n:,} rows. The "
@@ -65,8 +74,8 @@ def read_scope_rl(dataset: Any) -> SourceTable:
         )
     last = np.zeros(n, dtype=bool)
     last[length - 1 :: length] = True
-    terminal = read_flags(dataset["terminal"], n, LAYOUT, "terminal")
-    done = read_flags(dataset["done"], n, LAYOUT, "done")
+    terminal = read_flags(held["terminal"], n, LAYOUT, "terminal")
+    done = read_flags(held["done"], n, LAYOUT, "done")
     cut = terminal | (last & ~done)
     ended = done & ~terminal
     edges = np.unique(np.r_[0, np.flatnonzero(last | done | terminal) + 1, n])
@@ -95,9 +104,9 @@ def read_scope_rl(dataset: Any) -> SourceTable:
             yield EpisodeArrays(
                 where=f"episode {k} (rows {start + 1:,} to {end:,})",
                 label=k,
-                observations=dataset["state"][part],
-                actions=dataset["action"][part],
-                rewards=dataset["reward"][part],
+                observations=held["state"][part],
+                actions=held["action"][part],
+                rewards=held["reward"][part],
                 terminated=ended[part],
                 truncated=cut[part],
                 propensity=None if propensity is None else propensity[part],
@@ -113,7 +122,7 @@ def read_scope_rl(dataset: Any) -> SourceTable:
         "propensity": words,
     }
     space = dataset.get("n_actions")
-    actions = None if space is None else list(range(int(space)))
+    actions = None if space is None else list(range(read_count(space, LAYOUT, "n_actions")))
     return episode_table(made(), LAYOUT, taken, notes=notes, actions=actions)
 
 
@@ -121,8 +130,8 @@ def _propensities(dataset: Mapping[str, Any], n: int) -> tuple[np.ndarray | None
     """Probabilities; densities of vectors are given for each number, and independent."""
     if dataset.get("pscore") is None:
         return None, ""
-    pscore = plain(dataset["pscore"])
+    pscore = rows_of(dataset["pscore"], LAYOUT, "pscore")
     if pscore.ndim == 2 and pscore.shape[1] > 1:
-        check_length(len(pscore), n, LAYOUT, "pscore")
-        return np.prod(pscore.astype(np.float64), axis=1), "the product of pscore's columns"
+        columns = [read_numbers(column, n, LAYOUT, "pscore") for column in pscore.T]
+        return np.prod(columns, axis=0), "the product of pscore's columns"
     return read_numbers(pscore, n, LAYOUT, "pscore"), "pscore"

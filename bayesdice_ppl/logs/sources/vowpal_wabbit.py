@@ -16,7 +16,7 @@ import polars as pl
 from bayesdice_ppl.checks import is_number, is_whole
 from bayesdice_ppl.errors import LogsError
 from bayesdice_ppl.logs.sources.json_lines import read_objects
-from bayesdice_ppl.logs.sources.leaves import leaves_of, text_of
+from bayesdice_ppl.logs.sources.leaves import column_of, leaves_of, text_of
 from bayesdice_ppl.logs.sources.source import Source, SourceTable, counted
 
 LAYOUT = "Vowpal Wabbit dsjson"
@@ -310,9 +310,5 @@ def _extras(decisions: list[dict[str, Any]]) -> dict[str, pl.Series]:
             row["Timestamp"] = one["time"]
     columns = {}
     for name in dict.fromkeys(name for row in rows for name in row):
-        values = [row.get(name) for row in rows]
-        try:
-            columns[name] = pl.Series(values)
-        except (TypeError, pl.exceptions.PolarsError, OverflowError):
-            columns[name] = pl.Series([None if v is None else str(v) for v in values])
+        columns[name] = column_of([row.get(name) for row in rows])
     return columns
