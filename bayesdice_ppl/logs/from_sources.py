@@ -299,6 +299,6 @@ class FromSources:
         LogsError
             An episode cannot be used: which, and why.
         """
-        from bayesdice_ppl.logs.sources.episodes import read_episodes
+        from bayesdice_ppl.logs.sources.episode_dicts import read_episodes
 
         return cls.from_source(read_episodes(episodes), **options)

@@ -13,7 +13,7 @@ import polars as pl
 from bayesdice_ppl.checks import listed
 from bayesdice_ppl.errors import LogsError
 from bayesdice_ppl.logs.familiar import spellings
-from bayesdice_ppl.logs.sources.episodes import read_episodes
+from bayesdice_ppl.logs.sources.episode_dicts import read_episodes
 from bayesdice_ppl.logs.sources.source import Source, SourceTable
 from bayesdice_ppl.logs.tables import to_polars
 

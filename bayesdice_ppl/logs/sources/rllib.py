@@ -220,4 +220,18 @@ def _table(read: list[tuple[str, dict[str, Any]]], given: list[tuple[str, Any]])
     left = sorted({str(name) for _, one in given for name in one} - {*_USED, *_KEPT})
     if left:
         notes.append(f"Not used: {', '.join(left)}.")
-    return SourceTable(pl.DataFrame(frame), Source(LAYOUT, taken, tuple(notes)))
+    table = pl.DataFrame(frame)
+    ordered = _in_time(table)
+    if ordered is not table:
+        notes.append("Fragments of episodes stood apart: rows are in the order of eps_id and t.")
+    return SourceTable(ordered, Source(LAYOUT, taken, tuple(notes)))
+
+
+def _in_time(table: pl.DataFrame) -> pl.DataFrame:
+    """The rows of each episode together and by t; the table itself where they are so already."""
+    if "step" not in table.columns or not table["step"].dtype.is_numeric():
+        return table
+    labels = table["episode_id"].to_numpy()
+    _, first, number = np.unique(labels, return_index=True, return_inverse=True)
+    order = np.lexsort((table["step"].to_numpy(), first[number]))
+    return table if (np.diff(order) == 1).all() else table[order]

@@ -38,8 +38,7 @@ class Source:
         """The same, where the user's mapping chose some of the columns."""
         if not columns:
             return self
-        instead = {"state": ("obs", "next_obs"), "obs": ("state", "next_state")}
-        left = {name for key in columns for name in instead.get(key, ())} - set(columns)
+        left = _instead(columns)
         kept = {key: what for key, what in self.taken.items() if key not in left}
         return replace(
             self, taken={**kept, **{key: f"{name} (as mapped)" for key, name in columns.items()}}
@@ -68,15 +67,25 @@ class SourceTable(NamedTuple):
     choices: tuple[str, ...] = ()
 
     def chosen(self, columns: Mapping[str, str] | None) -> pl.DataFrame:
-        """The frame without the choices that are not mapped; whole where a mapping is wrong."""
-        mapped = set(columns.values()) if isinstance(columns, Mapping) else set()
+        """The frame for a mapping, without what it leaves out; whole where it is wrong."""
+        if not isinstance(columns, Mapping) or not columns:
+            return self.frame.drop(self.choices)
+        mapped = set(columns.values())
         if not mapped <= set(self.frame.columns):
             return self.frame
-        return self.frame.drop([name for name in self.choices if name not in mapped])
+        # What the reader chose gives way to what the user chose.
+        given_way = {*columns, *_instead(columns)} & set(self.frame.columns)
+        return self.frame.drop([n for n in (*self.choices, *given_way) if n not in mapped])
 
     def with_note(self, *notes: str) -> SourceTable:
         """The same, with more to say."""
         return self._replace(source=replace(self.source, notes=(*self.source.notes, *notes)))
+
+
+def _instead(columns: Mapping[str, str]) -> set[str]:
+    """Our names that a mapping of states leaves without a meaning: labels or vectors, not both."""
+    others = {"state": ("obs", "next_obs"), "obs": ("state", "next_state")}
+    return {name for key in columns for name in others.get(key, ())} - set(columns)
 
 
 def counted(number: int, noun: str, plural: str = "") -> str:
