@@ -1,10 +1,13 @@
 """Several files as one log: patterns, folders, and folders named by Hive's keys."""
 
+from pathlib import Path
+
 import polars as pl
 import pytest
 
 from bayesdice_ppl import Logs, read_logs
 from bayesdice_ppl.errors import LogsError
+from bayesdice_ppl.logs.sources.layouts import LAYOUTS
 from tests.logs.sources.world import differences, own_log, own_rows, play
 
 PLAYED = play()
@@ -79,3 +82,12 @@ def test_a_column_of_vectors_among_the_entries_can_be_the_observation():
     logs = Logs.from_vw(lines, columns={"obs": "c.x"})
     assert logs.observation.tolist() == [[0.0, 1.5], [1.0, 1.5], [2.0, 1.5]]
     assert "state" not in logs.source.taken
+
+
+def test_the_page_about_sources_names_every_reader_and_every_layout():
+    page = (Path(__file__).parents[3] / "docs" / "sources.md").read_text(encoding="utf-8")
+    readers = [name for name in dir(Logs) if name.startswith("from_")]
+    assert len(readers) > 10
+    own = ("from_dataframe", "from_source")
+    assert [name for name in readers if name not in own and f"Logs.{name}(" not in page] == []
+    assert [name for name in LAYOUTS if f"`{name}`" not in page and f'"{name}"' not in page] == []
