@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
@@ -54,7 +55,9 @@ class FromSources:
                 table.chosen(columns), columns=columns, actions=space, ignore=ignore
             )
         except LogsError as error:
-            raise LogsError(f"{table.source.layout}: {error}") from error
+            row = re.search(r"\brow (\d+)", str(error))
+            place = table.place_of(int(row[1])) if row else ""
+            raise LogsError(f"{table.source.layout}: {error} {place}".rstrip()) from error
         return replace(logs, source=table.source.with_columns(columns))
 
     @classmethod

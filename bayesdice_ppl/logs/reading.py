@@ -40,12 +40,13 @@ def read_logs(
     ----------
     path
         File with one row per step; see `Logs.from_dataframe` for the columns. It ends in ``.csv``,
-        ``.tsv``, ``.jsonl`` or ``.ndjson``, each also with ``.gz``, in ``.parquet`` or ``.pq``. The
-        separator of a CSV is found; where it is no comma, numbers may have decimal commas. Or a
-        pattern such as ``logs/*.parquet``, or a folder of such files, whose own folders may be
-        named ``key=value``. Or a log as another tool wrote it, as docs/sources.md tells: dsjson of
-        Vowpal Wabbit, batches of RLlib in JSON, a saved dataset of Minari, HDF5 of D4RL or d3rlpy,
-        ``.npz`` with the arrays of D4RL, OBP or SCOPE-RL, a CSV of the Open Bandit Dataset.
+        ``.tsv``, ``.json`` (a line an object), ``.jsonl`` or ``.ndjson``, each also with ``.gz``,
+        in ``.parquet`` or ``.pq``. The separator of a CSV is found; where it is no comma, numbers
+        may have decimal commas. Or a pattern such as ``logs/*.parquet``, or a folder of such files,
+        whose own folders may be named ``key=value``. Or a log as another tool wrote it, as
+        docs/sources.md tells: dsjson of Vowpal Wabbit, batches of RLlib in JSON, a saved dataset of
+        Minari, HDF5 of D4RL or d3rlpy, ``.npz`` with the arrays of D4RL, OBP or SCOPE-RL, a CSV of
+        the Open Bandit Dataset.
     columns
         Our name -> the file's name, e.g. ``{"action": "item_id", "reward": "click"}``.
     actions
@@ -66,14 +67,16 @@ def read_logs(
     check_layout(layout)
     with stage(f"reading {Path(path).name}"):
         files = files_of(path)
-        name = layout or layout_of(path, files)
+        name = layout or _validated(path, lambda: layout_of(path, files))
         if name not in (TABLE, "open_bandit"):
-            table = read_layout(name, path, files)
+            table = _validated(path, lambda: read_layout(name, path, files))
             return _validated(path, lambda: Logs.from_source(table, **options))
         frame, note = _read_tables(path, files, columns)
-        known = read_open_bandit(frame) if name == "open_bandit" else None
-        if known is None and layout is None:
-            known = read_known_table(frame, columns)
+        known: SourceTable | None = None
+        if name == "open_bandit":
+            known = _validated(path, lambda: read_open_bandit(frame))
+        elif layout is None:
+            known = _validated(path, lambda: read_known_table(frame, columns))
         if known is None and note:
             known = SourceTable(frame, Source("a table of several files", {}, (note,)))
         elif known is not None and note:
@@ -84,11 +87,13 @@ def read_logs(
         return _validated(path, lambda: Logs.from_source(found, **options))
 
 
-def _validated(path: str | os.PathLike[str], made: Callable[[], Logs]) -> Logs:
-    """A log, or an error with the path before it."""
+def _validated[T](path: str | os.PathLike[str], made: Callable[[], T]) -> T:
+    """What is made, or an error with the path before it."""
     try:
         return made()
     except LogsError as error:
+        if str(error).startswith(str(path)):
+            raise
         raise LogsError(f"{path}: {error}") from error
 
 
@@ -103,6 +108,8 @@ def _read_tables(
             f"{path}: expected a log, found a folder without one. It may hold files of Parquet, "
             "CSV or JSON lines, or a saved dataset of Minari."
         )
+    if not files and not root.exists():
+        raise LogsError(f"{path}: no such file. Check the path.")
     if len(files) < 2 and not root.is_dir():
         return read_table(files[0] if files else path, LogsError, is_number=is_number), ""
     frames: list[pl.DataFrame] = []
@@ -136,7 +143,7 @@ def _check_same(
     if set(frame.columns) != set(first.columns):
         odd = sorted(set(frame.columns) ^ set(first.columns))
         raise LogsError(
-            f"{file}: expected the columns of {files[0].name}, found others: {listed(odd)} are in "
+            f"{file}: expected the columns of {files[0]}, found others: {listed(odd)} are in "
             "one of them only."
         )
     for name, dtype in first.schema.items():
@@ -145,7 +152,7 @@ def _check_same(
             (dtype.is_numeric() and other.is_numeric()) or pl.Null in (dtype, other)
         ):
             raise LogsError(
-                f"{file}, column {name!r}: expected {dtype}, as in {files[0].name}, found {other}. "
+                f"{file}, column {name!r}: expected {dtype}, as in {files[0]}, found {other}. "
                 "Convert one of them."
             )
 

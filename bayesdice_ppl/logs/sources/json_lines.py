@@ -39,10 +39,11 @@ def read_objects(source: Any, layout: str) -> Iterator[tuple[str, dict[str, Any]
         if isinstance(one, Mapping):
             yield f"line {number:,}", dict(one)
         elif isinstance(one, os.PathLike):
-            yield from _file_objects(Path(one), layout)
+            for where, made in _file_objects(Path(one), layout):
+                yield f"{Path(one).name}, {where}", made
         elif isinstance(one, str | bytes):
-            if (made := _parsed(one, f"{layout}, line {number:,}")) is not None:
-                yield f"line {number:,}", made
+            if (parsed := _parsed(one, f"{layout}, line {number:,}")) is not None:
+                yield f"line {number:,}", parsed
         else:
             raise LogsError(
                 f"{layout}, line {number:,}: expected a line of JSON or a dict, found "

@@ -103,7 +103,8 @@ def read_layout(name: str, path: str | os.PathLike[str], files: list[Path]) -> S
     """
     if name == "minari":
         place = Path(path)
-        return read_saved(place.parent if place.is_file() else find_saved(path))
+        inside = place.is_file() and (place.parent / "metadata.json").is_file()
+        return read_saved(place.parent if inside else find_saved(path))
     if name in ("vw", "rllib"):
         if not files:
             raise LogsError(f"{path}: no such file. Check the path.")

@@ -141,7 +141,7 @@ def find_saved(name: str | os.PathLike[str]) -> Path:
                 return folder
     raise LogsError(
         f"{LAYOUT}: expected a dataset with a file data/{_METADATA}, found none in "
-        f"{' or '.join(str(place) for place in places)}. Give the folder of a saved dataset, or "
+        f"{' or '.join(dict.fromkeys(map(str, places)))}. Give the folder of a saved dataset, or "
         f"download it first (minari download {name})."
     )
 

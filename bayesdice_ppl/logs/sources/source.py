@@ -59,12 +59,26 @@ class SourceTable(NamedTuple):
     choices
         Columns that are there to be mapped, and say nothing that the others do not: left out where
         they are not.
+    places
+        Where each row stands, such as ``line 3``, where rows are not told by episode and step.
     """
 
     frame: pl.DataFrame
     source: Source
     actions: Sequence[Any] | None = None
     choices: tuple[str, ...] = ()
+    places: Sequence[str] = ()
+
+    def place_of(self, row: int) -> str:
+        """Where a row of the frame, counted from 1, stands with the tool; empty if that is it."""
+        if not 1 <= row <= self.frame.height:
+            return ""
+        if len(self.places) == self.frame.height:
+            return f"Row {row} is {self.places[row - 1]}."
+        if {"episode_id", "step"} <= set(self.frame.columns):
+            episode, step = self.frame["episode_id"][row - 1], self.frame["step"][row - 1]
+            return f"Row {row} is step {step} (from 0) of episode {episode!r}."
+        return ""
 
     def chosen(self, columns: Mapping[str, str] | None) -> pl.DataFrame:
         """The frame for a mapping, without what it leaves out; whole where it is wrong."""

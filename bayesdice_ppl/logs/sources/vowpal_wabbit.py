@@ -95,7 +95,8 @@ def read_vw(source: Any) -> SourceTable:
             "the state is with columns={'state': 'c....'} (--columns state=c....)."
         )
     source = Source(LAYOUT, taken, tuple(notes))
-    return SourceTable(pl.DataFrame(frame), source, space, tuple(choices))
+    places = [one["where"].removeprefix(f"{LAYOUT}, ") for one in decisions]
+    return SourceTable(pl.DataFrame(frame), source, space, tuple(choices), places)
 
 
 def _decision(one: Mapping[str, Any], where: str) -> dict[str, Any]:

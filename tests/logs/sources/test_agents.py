@@ -73,6 +73,14 @@ def test_a_saved_dataset_is_found_by_its_name(tmp_path, monkeypatch):
     assert "minari download lake/b-v0" in found
 
 
+def test_a_bad_number_is_told_by_its_episode_and_step():
+    episodes = layouts.minari_episodes(PLAYED)
+    episodes[2].rewards[1] = np.nan
+    found = refused(Logs.from_minari, episodes)
+    assert "expected a finite number, found nan" in found
+    assert found.endswith("is step 1 (from 0) of episode 2.")
+
+
 def test_rows_after_the_last_end_are_an_episode_that_was_cut():
     given = {name: values[:-2] for name, values in layouts.flat(PLAYED).items()}
     logs = Logs.from_d4rl(given)

@@ -128,6 +128,13 @@ def test_a_line_that_is_no_object_is_refused_with_its_number(tail, tmp_path):
     assert "line 3" in refused(read_logs, path)
 
 
+def test_a_probability_of_zero_is_told_by_its_line():
+    none = line(p=[0.0, 0.5, 0.5], _label_probability=0.0)
+    found = refused(Logs.from_vw, [line(), line(_skipLearn=True), none])
+    assert "probability in (0, 1]" in found
+    assert found.endswith("Row 2 is line 3.")
+
+
 def test_slots_of_obp_are_decisions_whose_position_is_part_of_the_state():
     given = layouts.feedback(PLAYED)
     n = given["n_rounds"]
