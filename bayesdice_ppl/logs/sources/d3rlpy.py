@@ -18,7 +18,7 @@ from bayesdice_ppl.errors import LogsError
 from bayesdice_ppl.logs.sources.arrays import read_count, to_array
 from bayesdice_ppl.logs.sources.episodes import EpisodeArrays, episode_table
 from bayesdice_ppl.logs.sources.flat import read_flat
-from bayesdice_ppl.logs.sources.hdf5 import open_hdf5, read_array
+from bayesdice_ppl.logs.sources.hdf5 import open_hdf5
 from bayesdice_ppl.logs.sources.source import SourceTable
 
 LAYOUT = "d3rlpy"
@@ -116,7 +116,7 @@ def read_d3rlpy_file(path: Path) -> SourceTable:
     """
     with open_hdf5(path, LAYOUT) as file:
         if "num_episodes" not in file:
-            return read_flat({key: read_array(file[key], LAYOUT) for key in file}, layout=LAYOUT)
+            return read_flat(file, layout=LAYOUT)
         count = read_count(file["num_episodes"][()], str(path), "num_episodes")
         episodes = []
         for k in range(count):

@@ -28,6 +28,8 @@ _NAMES = {
     "following": ("next_obs", "next_state"),
 }
 """Fields of an episode -> our columns whose spellings are theirs too."""
+_OURS = ("episode_id", "step", "state", "obs", "action", "reward", "next_state", "next_obs")
+"""Columns that are made here, whatever else has their name."""
 _ENDS_EITHER_WAY = ("done", "dones", "is_done")
 """Flags that say that an episode ended, and not whether it was only cut."""
 
@@ -69,6 +71,8 @@ def read_episodes(episodes: Any) -> SourceTable:
             ) from cause
     if not pairs:
         raise LogsError(f"{layout}: expected episodes with a step or more, found none.")
+    whole = all(isinstance(label, int | np.integer) for label, _ in pairs)
+    pairs = [(int(label) if whole else str(label), one) for label, one in pairs]
     made, names = [], dict[str, str]()
     left: dict[str, None] = {}
     for label, one in pairs:
@@ -98,9 +102,8 @@ def _from_dict(
     given = {field: one[name] for field, name in names.items()}
     n = len(rows_of(given["rewards"], f"{layout}, {where}", names["rewards"]))
     others = [str(name) for name in one if name not in names.values()]
-    extras = {name: one[name] for name in others if _has_one_a_step(one[name], n)}
-    if not isinstance(label, int | str | np.integer):
-        label = str(label)
+    kept = [name for name in others if name not in _OURS and _has_one_a_step(one[name], n)]
+    extras = {name: one[name] for name in kept}
     episode = EpisodeArrays(where, label, extras=extras, **given)
     return episode, names, [name for name in others if name not in extras]
 

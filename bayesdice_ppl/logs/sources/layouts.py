@@ -21,7 +21,7 @@ from bayesdice_ppl.logs.familiar import guess
 from bayesdice_ppl.logs.sources.bandit_feedback import read_bandit_feedback
 from bayesdice_ppl.logs.sources.d3rlpy import read_d3rlpy_file
 from bayesdice_ppl.logs.sources.flat import read_flat
-from bayesdice_ppl.logs.sources.hdf5 import open_hdf5, read_array
+from bayesdice_ppl.logs.sources.hdf5 import open_hdf5
 from bayesdice_ppl.logs.sources.hugging_face import has_episode_rows, read_episode_rows
 from bayesdice_ppl.logs.sources.json_lines import first_object
 from bayesdice_ppl.logs.sources.minari import find_saved, read_saved
@@ -121,18 +121,17 @@ def read_layout(name: str, path: str | os.PathLike[str], files: list[Path]) -> S
         "obp": read_bandit_feedback,
         "scope_rl": read_scope_rl,
     }
-    pickled: list[str] = []
     if _ending(file) in _HDF5:
+        # Whatever is not used stays in the file.
         with open_hdf5(file, name) as opened:
-            held = {key: read_array(opened[key], name) for key in opened}
-    elif _ending(file) == ".npz":
-        with open_npz(file) as arrays:
-            held, pickled = _whole(arrays, file)
-    else:
+            return readers[name](opened)
+    if _ending(file) != ".npz":
         raise LogsError(
             f"{file}: expected a file ending in .npz, .h5 or .hdf5 for the layout {name}, found "
             f"{file.suffix or 'no ending'!r}."
         )
+    with open_npz(file) as arrays:
+        held, pickled = _whole(arrays, file)
     table = readers[name](held)
     if not pickled:
         return table

@@ -113,6 +113,19 @@ def test_an_end_of_either_kind_is_asked_about():
     assert logs.source.taken["truncated"] == "dones (as mapped)"
 
 
+def test_episodes_may_have_labels_and_columns_of_their_own():
+    episodes = layouts.episode_dicts(PLAYED)
+    for one in episodes:
+        one["step"] = np.zeros(len(one["rewards"]))
+        one["temperature"] = one["rewards"] * 2.0
+        one["seed"] = 3
+    named = {(k if k else "first"): one for k, one in enumerate(episodes)}
+    logs = Logs.from_episodes(named)
+    assert logs.episode_labels.tolist() == ["first", *(str(k) for k in range(1, len(PLAYED)))]
+    assert logs.unused_columns == ("temperature",)
+    assert logs.source.notes == ("Not used: step, seed.",)
+
+
 def test_an_episode_without_a_step_is_left_out_and_said():
     none = {name: values[:0] for name, values in layouts.episode_dicts(PLAYED)[0].items()}
     logs = Logs.from_episodes([*layouts.episode_dicts(PLAYED), none])
