@@ -106,6 +106,27 @@ class FromSources:
         return cls.from_source(read_d3rlpy(dataset), **options)
 
     @classmethod
+    def from_sb3(cls, buffer: Any, **options: Any) -> Self:
+        """Read a replay buffer of Stable-Baselines3.
+
+        Parameters
+        ----------
+        buffer
+            A ``ReplayBuffer``, such as ``model.replay_buffer``. Of a full one the episodes whose
+            start was overwritten are left out.
+        **options
+            ``columns``, ``actions``, ``ignore``: see `Logs.from_dataframe`.
+
+        Raises
+        ------
+        LogsError
+            Another kind of buffer, or an empty one.
+        """
+        from bayesdice_ppl.logs.sources.stable_baselines3 import read_sb3
+
+        return cls.from_source(read_sb3(buffer), **options)
+
+    @classmethod
     def from_d4rl(cls, arrays: Any, **options: Any) -> Self:
         """Read flat arrays of many episodes, as ``env.get_dataset()`` of D4RL gives them.
 

@@ -165,6 +165,48 @@ def sample_batches(played, split=3):
     return batches
 
 
+def replay_buffer(played, *, n_envs=2, size=40, full=False):
+    """A buffer like Stable-Baselines3's: environments side by side, episodes one after the other.
+
+    A full one starts in the middle of an episode, and goes on from the front of its arrays.
+    """
+    streams = []
+    for i in range(n_envs):
+        rows = [
+            (one.states[t], one.actions[t], one.rewards[t], one.states[t + 1], t, one)
+            for one in played[i::n_envs]
+            for t in range(len(one.actions))
+        ]
+        streams.append(rows)
+    steps = min(map(len, streams))
+    held = {name: np.zeros((size, n_envs)) for name in ("rewards", "dones", "timeouts")}
+    held |= {
+        name: np.zeros((size, n_envs, 1), dtype=int)
+        for name in ("observations", "next_observations", "actions")
+    }
+    for k in range(steps):
+        for i in range(n_envs):
+            s, a, r, after, t, one = streams[i][k]
+            last, at = t == len(one.actions) - 1, (k % size, i)
+            held["observations"][at], held["next_observations"][at] = s, after
+            held["actions"][at], held["rewards"][at] = a, r
+            held["dones"][at] = last
+            held["timeouts"][at] = last and not one.terminated
+    assert full == (steps >= size)
+    return (
+        SimpleNamespace(
+            **held,
+            pos=steps % size,
+            full=steps >= size,
+            handle_timeout_termination=True,
+            observation_space=SimpleNamespace(n=5, start=0),
+            action_space=SimpleNamespace(n=2, start=0),
+        ),
+        streams,
+        steps,
+    )
+
+
 def scope_rl(played):
     """SCOPE-RL's dict: trajectories of one length, done and terminal set at the last step."""
     n = [len(one.actions) for one in played]

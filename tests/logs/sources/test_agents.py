@@ -199,6 +199,39 @@ def test_densities_of_scope_rl_are_multiplied():
     np.testing.assert_allclose(logs.propensity, chances[:, 0] * chances[:, 1], rtol=1e-15)
 
 
+def test_environments_side_by_side_are_episodes_one_after_the_other():
+    buffer, streams, steps = layouts.replay_buffer(PLAYED)
+    logs = Logs.from_sb3(buffer)
+    assert logs.n_transitions == 2 * steps
+    rows = [row for stream in streams for row in stream[:steps]]
+    assert logs.state_labels[logs.state].tolist() == [row[0] for row in rows]
+    assert logs.reward.tolist() == [row[2] for row in rows]
+    assert logs.state_labels[logs.next_state].tolist() == [row[3] for row in rows]
+    assert logs.step.tolist() == [row[4] for row in rows]
+
+
+def test_a_full_buffer_has_lost_the_start_of_its_first_episodes():
+    buffer, streams, steps = layouts.replay_buffer(PLAYED, size=15, full=True)
+    logs = Logs.from_sb3(buffer)
+    rows = []
+    for stream in streams:
+        kept = stream[steps - 15 : steps]
+        first = next(k for k, row in enumerate(kept) if row[4] == len(row[5].actions) - 1)
+        rows += kept[first + 1 :]
+    assert logs.reward.tolist() == [row[2] for row in rows]
+    assert logs.step.tolist() == [row[4] for row in rows]
+    assert f"{30 - len(rows)} rows left out" in logs.source.notes[1]
+
+
+def test_buffers_that_do_not_tell_cuts_or_change_rewards_are_asked_about():
+    buffer, *_ = layouts.replay_buffer(PLAYED)
+    buffer.handle_timeout_termination = False
+    assert "'dones' looks like 'terminated'" in refused(Logs.from_sb3, buffer)
+    assert Logs.from_sb3(buffer, columns={"terminated": "dones"}).terminated.any()
+    assert "episode_starts" not in refused(Logs.from_sb3, SimpleNamespace(episode_starts=1))
+    assert "without" in refused(Logs.from_sb3, SimpleNamespace(rewards=1))
+
+
 class Corridor(gymnasium.Env):
     """Counts the steps; ends at 3, or is cut after 2 by its wrapper where that comes first."""
 

@@ -98,6 +98,25 @@ def test_d3rlpy(tmp_path):
     assert differences(read_logs(tmp_path / "log.h5"), own) == []
 
 
+def test_stable_baselines3():
+    buffers = pytest.importorskip("stable_baselines3.common.buffers")
+    made = buffers.ReplayBuffer(
+        60, gymnasium.spaces.Discrete(5), gymnasium.spaces.Discrete(2), device="cpu"
+    )
+    for one in PLAYED:
+        ended, cut = layouts.flags(one)
+        for t in range(len(one.actions)):
+            made.add(
+                np.array([one.states[t]]),
+                np.array([one.states[t + 1]]),
+                np.array([one.actions[t]]),
+                np.array([one.rewards[t]]),
+                np.array([ended[t] or cut[t]]),
+                [{"TimeLimit.truncated": bool(cut[t])}],
+            )
+    assert differences(Logs.from_sb3(made), own_log(PLAYED, actions=[0, 1])) == []
+
+
 def test_datasets_of_hugging_face():
     datasets = pytest.importorskip("datasets")
     rows = {
@@ -112,3 +131,16 @@ def test_datasets_of_hugging_face():
     # An order of its own, which the table behind the dataset does not have.
     few = Logs.from_hugging_face(made.select([3, 1]))
     assert differences(few, own_log([PLAYED[3], PLAYED[1]], vectors=True)) == []
+
+
+def test_rllib(tmp_path):
+    writers = pytest.importorskip("ray.rllib.offline.json_writer")
+    batches = pytest.importorskip("ray.rllib.policy.sample_batch")
+    writer = writers.JsonWriter(str(tmp_path), compress_columns=[])
+    for one in layouts.sample_batches(PLAYED):
+        columns = {key: np.array(values) for key, values in one.items() if key != "type"}
+        writer.write(batches.SampleBatch(columns))
+    writer.cur_file.close()
+    logs = read_logs(tmp_path)
+    assert differences(logs, own_log(PLAYED, propensity=True)) == ["episode_labels"]
+    assert logs.episode_labels.tolist() == [1000 + k for k in range(len(PLAYED))]

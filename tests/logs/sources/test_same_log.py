@@ -75,6 +75,9 @@ def minari_saved(tmp_path, kind):
 
 
 TABULAR = {
+    "Stable-Baselines3's buffer": lambda tmp: Logs.from_sb3(
+        layouts.replay_buffer(PLAYED, n_envs=1, size=60)[0]
+    ),
     "Minari's objects": lambda tmp: Logs.from_minari(layouts.minari_episodes(PLAYED)),
     "Minari saved as HDF5": lambda tmp: minari_saved(tmp, "hdf5"),
     "Minari saved as Arrow": lambda tmp: minari_saved(tmp, "arrow"),
@@ -106,7 +109,7 @@ LAST_UNKNOWN = {
 
 @pytest.mark.parametrize("name", TABULAR)
 def test_labels_are_the_same_log(name, tmp_path):
-    declared = [0, 1] if "Minari" in name and "objects" not in name else None
+    declared = [0, 1] if "saved" in name or "buffer" in name else None
     own = own_log(PLAYED, propensity=name in WITH_PROPENSITY, actions=declared)
     found = TABULAR[name](tmp_path)
     assert differences(found, own) == []
