@@ -163,6 +163,8 @@ def show_logs(console: Console, logs: Logs) -> None:
         f"mean reward {logs.reward.mean():.4g}."
     )
     console.print(escape(line))
+    for sentence in logs.source.sentences if logs.source is not None else ():
+        console.print(escape(sentence))
     together = logs.looked_at
     if together:
         console.print(escape(f"Columns that may group rows: {', '.join(together)}."))

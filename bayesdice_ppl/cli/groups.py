@@ -52,7 +52,7 @@ class LogOptions:
     Attributes
     ----------
     logs
-        Logged transitions: CSV, JSON lines or Parquet.
+        Logged transitions: CSV, JSON lines, Parquet, or another tool's log (docs/sources.md).
     columns
         Names of your columns, as ours=yours: action=item_id,reward=click.
     actions
@@ -61,6 +61,9 @@ class LogOptions:
         Columns that are not what their names say, such as done,t.
     reward
         The column of rewards, or several: quality,cost. The first is the value.
+    layout
+        Whose layout the log has, if it is not found: table, vw, rllib, minari, d4rl, d3rlpy, obp,
+        open_bandit or scope_rl.
     """
 
     logs: Annotated[Path, typer.Argument()]
@@ -68,6 +71,7 @@ class LogOptions:
     actions: str | None = None
     ignore: str | None = None
     reward: str | None = None
+    layout: str | None = None
 
     def read_logs(self) -> Logs:
         """Read the log."""
@@ -79,6 +83,7 @@ class LogOptions:
             actions=read_actions(self.actions),
             ignore=read_list("--ignore", self.ignore),
             reward=read_list("--reward", self.reward) or None,
+            layout=self.layout,
         )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -88,6 +89,12 @@ class _Context(NamedTuple):
 def plain(name: str) -> str:
     """A name without case and punctuation: ``TimeLimit.truncated`` is ``timelimittruncated``."""
     return "".join(letter for letter in name.casefold() if letter.isalnum())
+
+
+@lru_cache(maxsize=10_000)
+def spellings(key: str, name: str) -> bool:
+    """Whether a name is one of ours in any usual spelling."""
+    return plain(name) in {plain(spelled) for spelled in (key, *_NAMES.get(key, "").split())}
 
 
 def guess(names: Iterable[str], keys: Iterable[str]) -> dict[str, str]:

@@ -24,10 +24,11 @@ _READERS = {
     ".tsv": "CSV",
     ".jsonl": "JSON lines",
     ".ndjson": "JSON lines",
+    ".json": "JSON lines",
     ".parquet": "Parquet",
     ".pq": "Parquet",
 }
-_ENDINGS = ".csv, .tsv, .jsonl, .ndjson (each also with .gz), .parquet or .pq"
+_ENDINGS = ".csv, .tsv, .json, .jsonl, .ndjson (each also with .gz), .parquet or .pq"
 _SEPARATORS = (",", ";", "\t", "|")
 _SNIFFED = 65_536
 """Bytes of a file that tell its separator and its encoding."""
@@ -69,8 +70,9 @@ def read_table(
     Parameters
     ----------
     path
-        File ending in ``.csv``, ``.tsv``, ``.jsonl`` or ``.ndjson``, each also with ``.gz``, in
-        ``.parquet`` or ``.pq``. The separator of a CSV may be a comma, a semicolon, a tab or a bar.
+        File ending in ``.csv``, ``.tsv``, ``.json`` (a line an object), ``.jsonl`` or ``.ndjson``,
+        each also with ``.gz``, in ``.parquet`` or ``.pq``. The separator of a CSV may be a comma, a
+        semicolon, a tab or a bar.
     error
         The exception class to raise, which says whose table it is.
     is_number

@@ -22,10 +22,12 @@ from bayesdice_ppl.logs.actions import code_actions
 from bayesdice_ppl.logs.columns import read_flags, read_propensities, read_rewards
 from bayesdice_ppl.logs.episodes import group_episodes
 from bayesdice_ppl.logs.familiar import find_lookalikes
+from bayesdice_ppl.logs.from_sources import FromSources
 from bayesdice_ppl.logs.groups import codes_of, looked_at, of_few_groups, read_groups
 from bayesdice_ppl.logs.labels import MISSING, decode
 from bayesdice_ppl.logs.rewards import read_other_rewards, split_rewards
 from bayesdice_ppl.logs.schema import find_columns
+from bayesdice_ppl.logs.sources.source import Source
 from bayesdice_ppl.logs.states import code_states
 from bayesdice_ppl.logs.steps import clock_of
 from bayesdice_ppl.logs.tables import mapping_text, to_polars
@@ -34,10 +36,11 @@ from bayesdice_ppl.logs.vectors import read_points
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class Logs:
+class Logs(FromSources):
     """Logged transitions of one policy at work, n of them in m episodes.
 
-    Build one with `read_logs` or `Logs.from_dataframe`, which validate.
+    Build one with `read_logs`, `Logs.from_dataframe`, or a reader of another tool's logs, such as
+    `Logs.from_minari`. All validate.
 
     Parameters
     ----------
@@ -81,6 +84,8 @@ class Logs:
         Column -> its n numbers, of further rewards that the log was read with; see `with_reward`.
     allowed
         Which actions each state allows, where the log says so; else None.
+    source
+        Which tool's layout was read, and what was taken as what; None for a plain table.
     """
 
     episode: Int[np.ndarray, " n"]
@@ -104,6 +109,7 @@ class Logs:
     reward_name: str = "reward"
     other_rewards: Mapping[str, Float[np.ndarray, " n"]] = field(default_factory=dict)
     allowed: ActionSets | None = None
+    source: Source | None = None
 
     @property
     def seen_states(self) -> Shaped[np.ndarray, "S *p"]:

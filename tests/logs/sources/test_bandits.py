@@ -1,0 +1,242 @@
+"""What Vowpal Wabbit, OBP and the Open Bandit Dataset mean by their columns, by hand."""
+
+import json
+
+import numpy as np
+import polars as pl
+import pytest
+
+from bayesdice_ppl import Logs, read_logs
+from bayesdice_ppl.errors import LogsError
+from tests.logs.sources import layouts
+from tests.logs.sources.world import play
+
+PLAYED = play()
+
+
+def line(action=2, cost=-1.0, segment="new", chance=0.8, **changes):
+    """The middle one of three actions, ranked first, at a cost."""
+    ranked = [action, *(a for a in (1, 2, 3) if a != action)]
+    return {
+        "_label_cost": cost,
+        "_label_probability": chance,
+        "_label_Action": action,
+        "_labelIndex": action - 1,
+        "a": ranked,
+        "p": [chance, 0.15, 1.0 - chance - 0.15],
+        "c": {
+            "User": {"segment": segment, "_id": "u1"},
+            "_multi": [{"item": {"name": name}} for name in ("tea", "milk", "rum")],
+        },
+        **changes,
+    }
+
+
+def two(**changes):
+    return Logs.from_vw([line(), line(cost=0.25, segment="old", **changes)])
+
+
+def refused(read, *given, **options):
+    with pytest.raises(LogsError) as caught:
+        read(*given, **options)
+    return str(caught.value)
+
+
+def test_a_reward_is_a_cost_with_the_other_sign_and_zero_has_none():
+    logs = Logs.from_vw([line(), line(cost=0.25), line(cost=0.0), line(cost=-0.0)])
+    assert logs.reward.tolist() == [1.0, -0.25, 0.0, 0.0]
+    assert not np.signbit(logs.reward[2:]).any()
+
+
+def test_the_propensity_is_that_of_the_logged_action_wherever_it_is_ranked():
+    logs = two(a=[3, 1, 2], p=[0.1, 0.7, 0.2], _label_probability=0.2)
+    assert logs.propensity.tolist() == [0.8, 0.2]
+
+
+def test_actions_without_tags_are_numbers_where_they_are_the_same_everywhere():
+    logs = two()
+    assert logs.action_labels.tolist() == [2]
+    assert logs.declared_actions.tolist() == [1, 2, 3]
+
+
+def test_a_number_that_stands_for_different_actions_gives_way_to_their_features():
+    other = {"User": {"segment": "old"}, "_multi": [{"item": {"name": n}} for n in "xyz"]}
+    logs = Logs.from_vw([line(), line(c=other)])
+    assert logs.action_labels.tolist() == ["item.name=milk", "item.name=y"]
+    assert len(logs.declared_actions) == 6
+    assert "different" in logs.source.taken["action"]
+
+
+def test_the_state_is_what_the_policy_saw_and_other_entries_can_be_chosen():
+    logs = two()
+    assert logs.state_labels.tolist() == ["new", "old"]
+    assert "c.User._id" in logs.groups
+    chosen = Logs.from_vw(
+        [line(), line(cost=0.5)], columns={"state": "c.User._id", "action": "a.item.name"}
+    )
+    assert chosen.state_labels.tolist() == ["u1"]
+    assert chosen.action_labels.tolist() == ["milk"]
+    assert chosen.source.taken["state"] == "c.User._id (as mapped)"
+    assert chosen.unused_columns == ()
+
+
+def test_what_is_left_out_is_said():
+    skipped = line(_skipLearn=True)
+    logs = Logs.from_vw([line(), skipped, line(), {"EventId": "x", "RewardValue": 1.0}])
+    assert logs.n_transitions == 2
+    said = " ".join(logs.source.notes)
+    assert "1 line with _skipLearn left out" in said
+    assert "1 line without a decision left out" in said
+
+
+def test_dropped_events_count_alike_only_at_one_share():
+    one = line(pdrop=0.5, _label_probability=0.4)
+    logs = Logs.from_vw([one, one])
+    assert logs.propensity.tolist() == [0.8, 0.8]
+    assert "0.5" in logs.source.notes[0]
+    assert "pdrop" in refused(Logs.from_vw, [one, line()])
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"_label_cost": None}, "expected _label_cost, found none"),
+        ({"_label_cost": "free"}, "found 'free'"),
+        ({"_label_cost": float("nan")}, "found nan"),
+        ({"_label_Action": 4, "_labelIndex": 3}, "from 1 to 3"),
+        ({"_labelIndex": 2}, "to be _label_Action minus 1"),
+        ({"_label_Action": None, "_labelIndex": None, "a": []}, "found neither"),
+        ({"_label_probability": 0.3}, "One of the two is wrong"),
+        ({"p": [0.8, 0.15, 0.3]}, "sum to 1"),
+        ({"p": [0.8, 0.2]}, "as many probabilities"),
+        ({"a": [1, 3, 3]}, "different numbers"),
+        ({"_outcomes": []}, "several slots"),
+        ({"c": []}, "'c' as an object"),
+        ({"p": [1.1, -0.05, -0.05], "_label_probability": 1.1}, "as probabilities"),
+    ],
+)
+def test_a_line_that_contradicts_itself_is_refused_with_its_number(change, words):
+    found = refused(Logs.from_vw, [line(), line(**change)])
+    assert words in found
+    assert "line 2" in found
+
+
+@pytest.mark.parametrize("tail", ['{"_label_cost": 0.5, "_la', "[1, 2]", "\x00", "[" * 100_000])
+def test_a_line_that_is_no_object_is_refused_with_its_number(tail, tmp_path):
+    path = tmp_path / "cut.dsjson"
+    path.write_text(json.dumps(line()) + "\n\n" + tail)
+    assert "line 3" in refused(read_logs, path)
+
+
+def test_a_probability_of_zero_is_told_by_its_line():
+    none = line(p=[0.0, 0.5, 0.5], _label_probability=0.0)
+    found = refused(Logs.from_vw, [line(), line(_skipLearn=True), none])
+    assert "probability in (0, 1]" in found
+    assert found.endswith("Row 2 is line 3.")
+
+
+def test_slots_of_obp_are_decisions_whose_position_is_part_of_the_state():
+    given = layouts.feedback(PLAYED)
+    n = given["n_rounds"]
+    position = np.arange(n) % 3
+    logs = Logs.from_obp({**given, "position": position, "pi_b": None})
+    assert (logs.observation[:, :2] == given["context"]).all()
+    assert (logs.observation[:, 2:].argmax(axis=1) == position).all()
+    assert (logs.observation[:, 2:].sum(axis=1) == 1.0).all()
+    alone = Logs.from_obp(
+        {**given, "position": position, "pi_b": None}, columns={"state": "position"}
+    )
+    assert alone.state_labels.tolist() == [0, 1, 2]
+    assert (alone.state == position).all()
+
+
+def test_lists_of_a_round_are_rows_of_one_impression():
+    action = np.array([[0, 1], [1, 2]])
+    given = {
+        "n_rounds": 2,
+        "n_actions": 3,
+        "context": np.array([[0.5], [1.5]]),
+        "action": action,
+        "reward": np.array([[1.0, 0.0], [0.0, 2.0]]),
+        "pscore": np.array([[0.5, 0.25], [0.4, 0.2]]),
+    }
+    logs = Logs.from_obp(given)
+    assert logs.action.tolist() == [0, 1, 1, 2]
+    assert logs.reward.tolist() == [1.0, 0.0, 0.0, 2.0]
+    assert logs.propensity.tolist() == [0.5, 0.25, 0.4, 0.2]
+    assert logs.observation.tolist() == [[0.5, 1, 0], [0.5, 0, 1], [1.5, 1, 0], [1.5, 0, 1]]
+    assert logs.groups["impression_id"].to_list() == [0, 0, 1, 1]
+    assert "a reward for each position" in refused(
+        Logs.from_obp, {**given, "reward": np.array([1.0, 2.0])}
+    )
+
+
+def test_a_slate_has_the_probability_of_its_position_and_not_of_the_whole():
+    given = {
+        "n_rounds": 2,
+        "n_unique_action": 3,
+        "slate_id": np.array([0, 0, 1, 1]),
+        "context": np.array([[0.5], [1.5]]),
+        "action": np.array([0, 1, 1, 2]),
+        "position": np.array([0, 1, 0, 1]),
+        "reward": np.array([1.0, 0.0, 0.0, 2.0]),
+        "pscore": np.array([0.1, 0.1, 0.2, 0.2]),
+        "pscore_item_position": np.array([0.5, 0.25, 0.4, 0.3]),
+    }
+    logs = Logs.from_obp(given)
+    assert logs.propensity.tolist() == [0.5, 0.25, 0.4, 0.3]
+    assert logs.observation[:, 0].tolist() == [0.5, 0.5, 1.5, 1.5]
+    del given["pscore_item_position"]
+    assert Logs.from_obp(given).propensity is None
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"reward": np.ones(3)}, "expected 48 reward"),
+        ({"n_rounds": 7}, "expected 7 actions"),
+        ({"context": np.ones((48, 2, 2))}, "images"),
+        ({"context": {"a": 1}}, "a dict"),
+        ({"action": np.full(48, 0.5)}, "continuous actions"),
+        ({"pscore": np.full(48, 0.9)}, "pi_b"),
+        ({"pi_b": np.ones((3, 2, 1))}, "expected pi_b of shape"),
+        ({"reward": np.full(48, np.nan)}, "finite number"),
+        ({"action": np.full(48, 7), "pi_b": None}, "declared action space"),
+    ],
+)
+def test_feedback_that_does_not_fit_is_refused(change, words):
+    given = layouts.feedback(PLAYED)
+    assert given["n_rounds"] == 48
+    assert words in refused(Logs.from_obp, {**given, **change})
+
+
+FEATURES = "user_feature_0,user-item_affinity_0"
+OPEN_BANDIT = f""",timestamp,item_id,position,click,propensity_score,{FEATURES}
+0,2019-11-24 00:00:00+00:00,7,1,0,0.025,aa,0.0
+1,2019-11-24 00:00:01+00:00,3,2,1,0.05,bb,1.0
+2,2019-11-24 00:00:02+00:00,7,3,0,0.0125,aa,0.0
+"""
+
+
+def test_files_of_the_open_bandit_dataset_are_known_by_their_columns(tmp_path):
+    path = tmp_path / "all.csv"
+    path.write_text(OPEN_BANDIT)
+    logs = read_logs(path)
+    own = Logs.from_dataframe(
+        pl.DataFrame(
+            {
+                "state": [1, 2, 3],
+                "action": [7, 3, 7],
+                "reward": [0.0, 1.0, 0.0],
+                "propensity": [0.025, 0.05, 0.0125],
+            }
+        )
+    )
+    for name in ("state_labels", "action_labels", "state", "action", "reward", "propensity"):
+        assert np.array_equal(getattr(logs, name), getattr(own, name))
+    assert "2 columns" in logs.source.notes[1]
+    # A mapping of the user's decides: the table is one as any other.
+    mapped = {"state": "user_feature_0", "action": "item_id", "reward": "click"}
+    assert read_logs(path, columns=mapped).state_labels.tolist() == ["aa", "bb"]
+    assert read_logs(path, columns=mapped).source is None
+    assert "missing column" in refused(read_logs, path, layout="table")
