@@ -7,7 +7,6 @@ commas; only columns that must hold numbers are read so, since ``1,5`` may be a 
 from __future__ import annotations
 
 import codecs
-import gzip
 import os
 import zlib
 from collections.abc import Callable, Sequence
@@ -18,6 +17,7 @@ import polars as pl
 import pyarrow as pa
 
 from bayesdice_ppl.errors import BayesDiceError
+from bayesdice_ppl.logs.limits import check_depth, check_parquet, unzip
 
 _READERS = {
     ".csv": "CSV",
@@ -99,9 +99,10 @@ def read_table(
         raise error(f"{path}: expected a header and rows, found an empty file.")
     try:
         if kind == "Parquet":
-            return _read_parquet(path)
-        source, start = _plain_text(path)
+            return _read_parquet(path, error)
+        source, start = _plain_text(path, error)
         if kind == "JSON lines":
+            check_depth(path, source.getvalue() if isinstance(source, BytesIO) else None, error)
             return pl.read_ndjson(source, infer_schema_length=None)
         separator = separator_of(start)
         # Types from the whole file: a column that turns to text at row 5,000 must not surprise.
@@ -120,11 +121,13 @@ def read_table(
     return frame if separator == "," else _with_decimal_points(frame, is_number)
 
 
-def _read_parquet(path: Path) -> pl.DataFrame:
+def _read_parquet(path: Path, error: type[BayesDiceError]) -> pl.DataFrame:
     """Read Parquet by Arrow, which says what is damaged, where polars writes panics to stderr."""
     import pyarrow.parquet as pq
 
-    table = pq.ParquetFile(path).read()
+    with pq.ParquetFile(path) as file:
+        check_parquet(path, file, error)
+        table = file.read()
     table.validate(full=True)
     # Without metadata of its columns, which may be damaged too and says nothing of their content.
     plain = pa.Table.from_arrays([_plain(c) for c in table.columns], names=table.column_names)
@@ -147,13 +150,13 @@ def separator_of(start: str) -> str:
     return max(_SEPARATORS, key=outside.count)
 
 
-def _plain_text(path: Path) -> tuple[Path | BytesIO, str]:
+def _plain_text(path: Path, error: type[BayesDiceError]) -> tuple[Path | BytesIO, str]:
     """What polars can read of a file of text, unzipped and in UTF-8, and how it starts."""
     with path.open("rb") as file:
         start = file.read(_SNIFFED)
     zipped = start.startswith(_GZIP)
     if zipped:
-        start = gzip.decompress(path.read_bytes())
+        start = unzip(path, error)
     mark = next((mark for mark in _MARKS if start.startswith(mark)), b"")
     if not zipped and not mark:
         return path, start.decode("utf-8", errors="replace")

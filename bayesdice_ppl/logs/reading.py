@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import polars as pl
+
 from bayesdice_ppl.errors import LogsError
 from bayesdice_ppl.logs.files import read_table
 from bayesdice_ppl.logs.logs import Logs
@@ -41,11 +43,29 @@ def read_logs(
         The file cannot be read, or a row cannot be used: the message says which, and why.
     """
     with stage(f"reading {Path(path).name}"):
-        frame = read_table(path, LogsError, is_number=_numbers(columns))
+        frame = read_log_table(path, columns=columns)
         try:
             return Logs.from_dataframe(frame, columns=columns, actions=actions, ignore=ignore)
         except LogsError as error:
             raise LogsError(f"{path}: {error}") from error
+
+
+def read_log_table(
+    path: str | os.PathLike[str], *, columns: Mapping[str, str] | None = None
+) -> pl.DataFrame:
+    """Read the table of a log as it stands, before anything of it is checked.
+
+    Parameters
+    ----------
+    path, columns
+        As for `read_logs`.
+
+    Raises
+    ------
+    LogsError
+        The file cannot be read.
+    """
+    return read_table(path, LogsError, is_number=_numbers(columns))
 
 
 def _numbers(columns: Mapping[str, str] | None) -> Callable[[str], bool]:

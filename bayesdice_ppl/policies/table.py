@@ -13,6 +13,8 @@ from bayesdice_ppl.logs.tables import map_columns
 from bayesdice_ppl.policies.tabular import TabularPolicy, whole_probabilities
 
 COLUMNS = ("policy", "state", "action", "prob")
+_MOST_NUMBERS = 1_000_000_000
+"""Policies times states times actions, beyond which a table is not laid out: memory."""
 
 
 def read_tables(frame: pl.DataFrame, columns: Mapping[str, str] | None) -> dict[str, TabularPolicy]:
@@ -54,6 +56,13 @@ def read_tables(frame: pl.DataFrame, columns: Mapping[str, str] | None) -> dict[
     codes = encode(policy, names), encode(state, states), encode(action, actions)
     _check_duplicates(codes, policy, state, action)
 
+    size = len(names) * len(states) * len(actions)
+    if size > _MOST_NUMBERS:
+        raise PoliciesError(
+            f"expected at most {_MOST_NUMBERS:,} probabilities, found {len(names):,} policies x "
+            f"{len(states):,} states x {len(actions):,} actions in {table.height:,} rows. Give the "
+            "candidates as functions in Python, or fewer at a time."
+        )
     values = np.zeros((len(names), len(states), len(actions)))
     given = np.zeros(values.shape, dtype=bool)
     values[codes], given[codes] = prob, True
