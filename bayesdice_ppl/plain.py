@@ -6,8 +6,12 @@ command when a proposed option is pasted.
 
 from __future__ import annotations
 
+import re
 import shlex
 from typing import Any
+
+_KEPT = 60
+_LONG = re.compile(r"\S{400,}")
 
 
 def plain_text(text: Any) -> str:
@@ -16,6 +20,11 @@ def plain_text(text: Any) -> str:
     if written.isprintable():
         return written
     return "".join(c if c.isprintable() or c == "\n" else repr(c)[1:-1] for c in written)
+
+
+def shortened(text: str) -> str:
+    """Text in which words of hundreds of letters are cut, as a damaged file has them."""
+    return _LONG.sub(lambda word: f"{word[0][:_KEPT]}... ({len(word[0]):,} characters)", text)
 
 
 def shell_word(text: str) -> str:

@@ -19,6 +19,7 @@ from bayesdice_ppl.checking import (
 )
 from bayesdice_ppl.checking.fault import ERROR, Fault
 from bayesdice_ppl.checking.faults import FoundFaults, find_faults
+from bayesdice_ppl.checking.flags import flag_text
 from bayesdice_ppl.checking.report import LogReport
 from bayesdice_ppl.checking.section import Section
 from bayesdice_ppl.checking.table import take_table
@@ -131,7 +132,7 @@ def _figures(found: FoundFaults, settings: FitSettings, usable: episodes.Usable)
     restart = settings.on_termination == "restart"
     clock = periods.clock_of_log(found.table, logs) if found.whole else None
     several: list[Section | None] = [
-        episodes.look(logs, gamma, usable),
+        episodes.look(logs, gamma, usable, _ends(found)),
         rewards.look(logs, gamma, restart=restart),
         coverage.look(logs),
         chances.look(logs),
@@ -141,6 +142,12 @@ def _figures(found: FoundFaults, settings: FitSettings, usable: episodes.Usable)
     if usable.rows is not None:
         several.append(together.look(logs, usable.rows, settings))
     return [section for section in several if section is not None]
+
+
+def _ends(found: FoundFaults) -> str:
+    """The flags of terminations in a mend; empty where there are none."""
+    series = found.table.series("terminated")
+    return "" if series is None else flag_text(series, found.table.names["terminated"])
 
 
 def _taken(found: FoundFaults) -> dict[str, list[str]]:

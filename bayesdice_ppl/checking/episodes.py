@@ -6,13 +6,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bayesdice_ppl.checking.fault import ERROR, Fault
+from bayesdice_ppl.checking.fault import ERROR, WARNING, Fault, Mend
 from bayesdice_ppl.checking.section import Section, counted, warning
 from bayesdice_ppl.errors import LogsError
 from bayesdice_ppl.fitting import gauges
 from bayesdice_ppl.logs import Logs, UsableRows, usable_rows
+from bayesdice_ppl.logs.labels import MISSING
 
-UNKNOWN, LEFT_OUT, ONE = "unknown next states", "rows left out", "one episode"
+UNKNOWN, LEFT_OUT, ONE, UNNAMED = (
+    "unknown next states",
+    "rows left out",
+    "one episode",
+    "episodes without a name",
+)
 
 
 class Usable(NamedTuple):
@@ -30,7 +36,7 @@ def usable_of(logs: Logs, gamma: float) -> Usable:
         return Usable(None, str(error))
 
 
-def look(logs: Logs, gamma: float, usable: Usable) -> Section:
+def look(logs: Logs, gamma: float, usable: Usable, terminated: str = "") -> Section:
     """Count episodes, their lengths and their ends.
 
     Parameters
@@ -41,6 +47,8 @@ def look(logs: Logs, gamma: float, usable: Usable) -> Section:
         Discount.
     usable
         The rows that a fit can use.
+    terminated
+        The flags of terminations in a mend; empty where there are none.
     """
     n, m = logs.n_transitions, logs.n_episodes
     length = np.bincount(logs.episode, minlength=m)
@@ -91,11 +99,28 @@ def look(logs: Logs, gamma: float, usable: Usable) -> Section:
             faults.append(warning(LEFT_OUT, told))
         else:
             lines.append(words)
+    flagged = not logs.named_episodes and 0 < ended < n
+    if flagged and bool((logs.next_state == MISSING).all()):
+        faults.append(_without_names(ended, n, terminated))
     if m == 1 and n > 1:
         faults.append(
             warning(ONE, "There is one episode, and so one start: what others would do is unknown.")
         )
     return Section("episodes", "Episodes", facts, tuple(lines), faults=tuple(faults))
+
+
+def _without_names(ended: int, n: int, terminated: str) -> Fault:
+    """Rows that seem to be the steps of episodes, which no column names."""
+    sentence = (
+        f"{ended:,} of {n:,} rows are terminated, as at the ends of episodes, and no column names "
+        "the episodes: each row counts as a start of its own."
+    )
+    mend = None
+    if terminated:
+        words = "Number the episodes by the ends before each row, if rows are in their order."
+        before = f"({terminated}).cum_sum().shift(1, fill_value=0).alias('episode_id')"
+        mend = Mend(words, (f"with_columns({before})",))
+    return Fault(UNNAMED, WARNING, "episode_id", sentence, mend=mend)
 
 
 def _length_words(logs: Logs, length: np.ndarray) -> str:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, final
 
 from bayesdice_ppl.checking.fault import ERROR, WARNING, Fault
 from bayesdice_ppl.checking.section import Section, counted
-from bayesdice_ppl.plain import plain_text
+from bayesdice_ppl.plain import plain_text, shortened
 
 SCHEMA = 1
 """Version of `LogReport.to_dict`. It rises when a key goes or changes its meaning."""
@@ -123,7 +123,7 @@ class LogReport(NamedTuple):
     def _lines(self, width: int) -> Iterator[str]:
         def wrapped(text: str, indent: str = "", then: str = "") -> list[str]:
             return textwrap.wrap(
-                plain_text(text),
+                shortened(plain_text(text)),
                 width,
                 initial_indent=indent,
                 subsequent_indent=indent + then,

@@ -288,11 +288,17 @@ def _ends_matter(series: pl.Series | None, log: _Context) -> str:
     flags = _flagged(series)
     if flags is None or not flags.any():
         return ""
-    # Where each row stands alone and nothing follows it, ends say nothing that gamma = 0 asks for,
-    # and any other gamma is refused.
-    if log.alone and not log.follows:
-        return ""
     count = int(flags.sum())
+    if log.alone and not log.follows:
+        # Ends of rows that stand alone say nothing that gamma = 0 asks for, and any other gamma is
+        # refused. But ends of some rows are those of episodes.
+        if count == len(flags):
+            return ""
+        return (
+            f"it is true in {count:,} of {len(flags):,} rows, as at the ends of episodes, and no "
+            "column names the episodes: each row would be a start of its own. Name them, by the "
+            "number of ends before each row."
+        )
     return (
         f"it is true in {count:,} row{'s' * (count > 1)}, and without it no episode ever ends. "
         "(An episode that was only cut is truncated, not terminated.)"

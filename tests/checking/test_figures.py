@@ -180,6 +180,17 @@ def test_rows_without_a_next_state_are_an_error_only_if_none_is_left():
     assert bd.check(alone, gamma=0.0).usable
 
 
+def test_ends_of_some_rows_without_episodes_are_told_and_mended():
+    frame = good().drop("episode_id", "step", "next_state")
+    ends = (pl.int_range(pl.len()) % 6 == 5).alias("terminated")
+    frame = frame.with_columns(ends)
+    warned = [f for f in bd.check(frame, gamma=0.0).warnings if f.kind == "episodes without a name"]
+    scope = {"pl": pl, "df": frame}
+    exec(warned[0].mend.code, scope)
+    assert bd.Logs.from_dataframe(scope["df"]).n_episodes == 40
+    assert bd.check(scope["df"], gamma=0.9).usable
+
+
 def test_states_that_a_candidate_reaches_without_a_logged_action_are_named():
     frame = good().filter(pl.len().over("episode_id") == 6)
     frame = frame.with_columns(
