@@ -70,11 +70,11 @@ def check(
 
     Examples
     --------
+    >>> import polars as pl
     >>> import bayesdice_ppl as bd
-    >>> report = bd.check({"state": [0, 0], "action": [0, 1], "reward": [1.0, None]}, gamma=0)
-    Traceback (most recent call last):
-    ...
-    bayesdice_ppl.errors.LogsError: expected a dataframe (polars, pandas, pyarrow, ...), found dict.
+    >>> log = pl.DataFrame({"state": [0, 0, 0], "action": [0, 1, 0], "reward": [1.0, None, 0.5]})
+    >>> [fault.sentence for fault in bd.check(log, gamma=0).faults]
+    ["'reward' has no value in row 2."]
     """
     asked: dict[str, Any] = {"gamma": gamma, "on_termination": on_termination}
     flat_settings(**asked)  # refused before anything is read
@@ -155,10 +155,13 @@ def _taken(found: FoundFaults) -> dict[str, list[str]]:
     return names | {key: list(several) for key, several in found.table.vectors.items()}
 
 
-def _unused(found: FoundFaults, ignore: Sequence[str]) -> tuple[str, ...]:
+def _unused(found: FoundFaults, ignore: Sequence[str]) -> dict[str, str]:
     taken = {name for several in _taken(found).values() for name in several}
     held = [name for name in found.table.frame.columns if name not in taken]
-    alike = {} if found.logs is None else {v: k for k, v in found.logs.lookalikes.items()}
-    words = {name: f"{name} (looks like {key})" for name, key in alike.items() if key != "step"}
-    words |= {name: f"{name} (ignored)" for name in ignore}
-    return tuple(words.get(name, name) for name in held)
+    notes: dict[str, str] = {}
+    if found.logs is not None:
+        notes |= dict.fromkeys(found.logs.looked_at, "may group rows")
+        alike = found.logs.lookalikes.items()
+        notes |= {name: f"looks like {key}" for key, name in alike if key != "step"}
+    notes |= dict.fromkeys(ignore, "ignored")
+    return {name: notes.get(name, "") for name in held}

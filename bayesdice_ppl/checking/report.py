@@ -30,7 +30,7 @@ class LogReport(NamedTuple):
     columns
         What was taken as what: our name -> the user's columns.
     unused
-        Columns without a meaning here.
+        Columns without a meaning here, each with what it may be, or nothing.
     faults
         Every fault, in the order in which they are mended.
     sections
@@ -46,7 +46,7 @@ class LogReport(NamedTuple):
     source: str
     gamma: float
     columns: dict[str, list[str]]
-    unused: tuple[str, ...]
+    unused: dict[str, str]
     faults: tuple[Fault, ...]
     sections: tuple[Section, ...]
     whole: bool
@@ -97,7 +97,7 @@ class LogReport(NamedTuple):
             "usable": self.usable,
             "enough_for_candidates": not self.thin,
             "columns": self.columns,
-            "unused_columns": list(self.unused),
+            "unused_columns": self.unused,
             "faults": [fault.to_dict() for fault in self.faults],
             "figures_of_whole_log": self.whole,
             "figures": {section.name: dict(section.facts) for section in self.sections},
@@ -155,7 +155,8 @@ class LogReport(NamedTuple):
             yield ""
             yield from wrapped(f"Columns: {', '.join(taken)}.")
         if self.unused:
-            yield from wrapped(f"Columns not used: {', '.join(self.unused)}.")
+            words = (f"{name} ({note})" if note else name for name, note in self.unused.items())
+            yield from wrapped(f"Columns without a meaning: {', '.join(words)}.")
         if self.errors and self.sections and not self.whole:
             yield ""
             yield from wrapped("What follows is of the episodes without an error.")

@@ -44,6 +44,8 @@ def look(logs: Logs, rows: UsableRows, settings: FitSettings) -> Section | None:
     value = float(paid.sum() / counted.sum())
     none = np.zeros(logs.n_episodes)
     values = np.r_[(paid - value * counted) / counted.sum(), none]
+    # Ratios of widths have no unit, and fourth powers of large rewards are no numbers.
+    values = values / max(float(np.abs(values).max()), 1e-300)
     weight = np.r_[counted, none]
     items = [items_of(each, logs.episode[rows.mask]) for each in several]
     limit = float(ndtri(1.0 - BY_CHANCE / len(several)))

@@ -117,6 +117,20 @@ def test_columns_whose_rows_move_together_are_told():
     )
 
 
+@pytest.mark.parametrize("unit", [1e-90, 1e48, 1e90])
+def test_no_unit_of_the_rewards_is_too_large_or_too_small(unit):
+    frame = bandit(400, 9).with_columns(user_id=pl.int_range(pl.len()) % 40)
+    plain, scaled = (
+        bd.check(each, gamma=0.0).to_dict()["figures"]
+        for each in (frame, frame.with_columns(pl.col("reward") * unit))
+    )
+    assert scaled["dependence"]["groupings"][0] == pytest.approx(
+        plain["dependence"]["groupings"][0]
+    )
+    assert scaled["periods"]["by_chance"] == pytest.approx(plain["periods"]["by_chance"])
+    assert scaled["logging_policy"] == plain["logging_policy"]
+
+
 def test_several_logging_policies_have_their_shares_and_the_belief_is_right_of_the_mixture():
     # Two states; action 1 leads to state 1, action 0 to state 0; state 1 pays 1. One policy mostly
     # takes action 1, the other mostly 0, and the candidate takes 1 with a half everywhere.
