@@ -15,6 +15,7 @@ from . import simulation as simulation
 from . import statistics as statistics
 from .belief import load_belief as load_belief
 from .belief import save_belief as save_belief
+from .checking import check as check
 from .constraint import Constraint as Constraint
 from .constraint import penalties as penalties
 from .constraint import surrogates as surrogates

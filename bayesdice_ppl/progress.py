@@ -14,6 +14,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, final
 
+from bayesdice_ppl.plain import plain_text
+
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress, TaskID
@@ -153,7 +155,7 @@ def stage(words: str, total: int | None = None) -> Iterator[Stage]:
     total
         Number of its parts, if it has some.
     """
-    one = Stage(words, total)
+    one = Stage(plain_text(words), total)
     _DISPLAY.open(one)
     try:
         yield one

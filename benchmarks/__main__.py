@@ -41,6 +41,8 @@ TABLES = (
     "overidentification",
     "others",
     "risk_coverage",
+    "fuzzing",
+    "kills",
 )
 UNCOUNTED = (
     "own_intervals",
@@ -52,6 +54,8 @@ UNCOUNTED = (
     "size",
     "selection",
     "networks",
+    "fuzzing",
+    "kills",
 )
 """Tables whose number of trials is theirs."""
 COVERAGE = tuple(name for name in TABLES if name not in UNCOUNTED)

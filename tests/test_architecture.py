@@ -19,6 +19,7 @@ LIBRARY = "bayesdice_ppl"
 FOLDERS = {"bayesdice_ppl": LIBRARY, "models": f"{LIBRARY}.models", "envs": f"{LIBRARY}.envs"}
 
 LEVELS = (
+    ("plain",),
     ("errors", "_version", "progress"),
     ("arrays", "checks", "codes"),
     ("choices", "keys", "outputs"),
@@ -31,7 +32,7 @@ LEVELS = (
     ("inference",),
     ("belief",),
     ("fitting",),
-    ("diagnostics",),
+    ("diagnostics", "checking"),
     ("risk",),
     ("scores",),
     ("selection",),

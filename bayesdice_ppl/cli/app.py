@@ -14,6 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from bayesdice_ppl.errors import BayesDiceError
+from bayesdice_ppl.plain import plain_text, shortened
 from bayesdice_ppl.progress import silent
 
 EXIT_BAD_INPUT = 2
@@ -58,7 +59,7 @@ def main() -> None:
     try:
         app()
     except BayesDiceError as error:
-        print(f"Error: {error}", file=sys.stderr)
+        print(f"Error: {shortened(plain_text(error))}", file=sys.stderr)
         sys.exit(EXIT_BAD_INPUT)
 
 

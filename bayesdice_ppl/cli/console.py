@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from math import isfinite
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.markup import escape
+from rich.markup import escape as without_markup
 from rich.table import Table
 
 from bayesdice_ppl.cli.numbers import written_alike
+from bayesdice_ppl.plain import plain_text
 
 if TYPE_CHECKING:
     import polars as pl
@@ -32,9 +33,24 @@ _EDGES = 2
 """What a table adds to the width of its columns and the spaces between them."""
 
 
+class _PlainConsole(Console):
+    """A console of whose text nothing steers the terminal, wherever it is from."""
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        """Print text with its control characters written out."""
+        super().print(
+            *(plain_text(each) if isinstance(each, str) else each for each in objects), **options
+        )
+
+
 def make_console(*, stderr: bool = False) -> Console:
     """A console that leaves numbers uncolored."""
-    return Console(stderr=stderr, highlight=False, soft_wrap=False)
+    return _PlainConsole(stderr=stderr, highlight=False, soft_wrap=False)
+
+
+def escape(text: str) -> str:
+    """Text from elsewhere, of which nothing is markup and nothing steers the terminal."""
+    return without_markup(plain_text(text))
 
 
 def show_selection(console: Console, selection: Selection) -> None:
@@ -333,6 +349,7 @@ def show_rows(console: Console, title: str, headings: list[str], rows: list[list
     """Print a plain table: names to the left, everything else to the right."""
     table = _compact(title)
     for place, heading in enumerate(headings):
+        heading = plain_text(heading)
         table.add_column(heading, justify="right" if place else "left", overflow="fold")
     for row in rows:
         table.add_row(*map(escape, row))
@@ -367,4 +384,6 @@ def _widest(column: tuple[str, list[str]]) -> int:
 
 def _compact(title: str) -> Table:
     """A table that leaves most of 80 columns to its cells."""
-    return Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=0, pad_edge=False)
+    return Table(
+        title=plain_text(title), title_justify="left", box=SIMPLE_HEAD, padding=0, pad_edge=False
+    )

@@ -19,6 +19,7 @@ from bayesdice_ppl.errors import BeliefError, SettingsError
 from bayesdice_ppl.fitting import FitSettings, fit_flat, flat_settings
 from bayesdice_ppl.inference import Normalization
 from bayesdice_ppl.logs import Logs
+from bayesdice_ppl.plain import plain_text
 from bayesdice_ppl.policies import (
     CloneReport,
     ContinuousPolicy,
@@ -86,7 +87,9 @@ class Diagnosis:
 
     def __str__(self) -> str:
         marks = {True: "ok     ", False: "WARNING", None: "unknown"}
-        return "\n".join(f"{marks[c.passed]} {c.name}: {c.message}" for c in self.checks)
+        return plain_text(
+            "\n".join(f"{marks[c.passed]} {c.name}: {c.message}" for c in self.checks)
+        )
 
 
 def diagnose(

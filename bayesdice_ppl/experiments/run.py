@@ -21,7 +21,8 @@ from bayesdice_ppl.experiments.experiment import Experiment
 from bayesdice_ppl.experiments.processes import run_in_processes
 from bayesdice_ppl.experiments.tables import as_markdown, package_versions, provenance
 from bayesdice_ppl.experiments.trials import Cell, deal
-from bayesdice_ppl.outputs import staged_file, write_json
+from bayesdice_ppl.logs.files import read_parquet
+from bayesdice_ppl.outputs import claimed_folder, staged_file, sweep, write_json
 
 RUN_FILE, PARTS = "run.json", "parts"
 _ROWS = "bayesdice_ppl_rows"
@@ -150,9 +151,9 @@ def _is_complete(experiment: Experiment, chunk: Chunk, folder: Path) -> bool:
     try:
         if not path.is_file():
             return False
-        frame = pl.read_parquet(path, glob=False)
-        rows = int(pl.read_parquet_metadata(path).get(_ROWS, -1))
-    except (OSError, ValueError, pl.exceptions.PolarsError):
+        frame, added = read_parquet(path, OutputError)
+        rows = int(added.get(_ROWS, -1))
+    except (OSError, ValueError):
         return False
     trials = frame["trial"].unique().to_list() if "trial" in frame.columns else []
     return (
@@ -207,7 +208,22 @@ def reproduce(
     """
     whole("workers", workers, 0)
     begin_run(experiment, folder, seed)
+    with claimed_folder(folder):
+        return _run(experiment, folder, seed, workers, command, on_progress)
+
+
+def _run(
+    experiment: Experiment,
+    folder: Path,
+    seed: int,
+    workers: int,
+    command: str,
+    on_progress: Callable[[Progress], None] | None,
+) -> Written:
+    """Make the parts that are missing, and all that is made of them."""
     chunks = [chunk for cell in experiment.cells for chunk in cut(cell)]
+    for place in {(folder / chunk.path).parent for chunk in chunks}:
+        sweep(place)
     missing = [chunk for chunk in chunks if not _is_complete(experiment, chunk, folder)]
     total = sum(chunk.size for chunk in chunks)
     done = total - sum(chunk.size for chunk in missing)
@@ -262,6 +278,7 @@ def begin_run(experiment: Experiment, folder: Path, seed: int) -> None:
                 " Name another folder with -o, or remove this one."
             )
         return
+    sweep(folder)
     if folder.is_dir() and any(folder.iterdir()):
         raise OutputError(
             f"{folder}: the folder is not empty and holds no run to resume. Name another folder "
@@ -294,7 +311,7 @@ def read_rows(folder: Path, chunks: Sequence[Chunk]) -> pl.DataFrame:
     for chunk in chunks:
         cell = chunk.cell
         parts.append(
-            pl.read_parquet(folder / chunk.path, glob=False).select(
+            read_parquet(folder / chunk.path, OutputError)[0].select(
                 pl.lit(cell.world).alias("world"),
                 pl.lit(cell.behavior).alias("behavior"),
                 pl.lit(cell.n_episodes).alias("episodes"),

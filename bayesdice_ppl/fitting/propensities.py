@@ -10,13 +10,14 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
 from bayesdice_ppl.belief import SupportWarning
 from bayesdice_ppl.codes import distinct
 from bayesdice_ppl.fitting import gauges
 from bayesdice_ppl.fitting.alike import UNITS, alike
 from bayesdice_ppl.fitting.inputs import Inputs
+from bayesdice_ppl.logs import Logs
 
 BY_CHANCE = 0.001
 """Share of logs with right propensities that are taken for wrong ones."""
@@ -101,20 +102,32 @@ def _impossible(
     return float(np.sqrt((by_state * rows * sure).sum() / len(pair)))
 
 
-def misfit_of(inputs: Inputs) -> Misfit | None:
-    """The same for a log of labels; None where it has no propensities.
+def misfit_of_rows(logs: Logs, mask: Bool[np.ndarray, " n"]) -> Misfit:
+    """The same for the rows of a log of labels that has propensities.
 
     Actions may have been drawn by row, by episode or by a column that is named as a unit: the
     propensities are wrong if they are under each.
+
+    Parameters
+    ----------
+    logs
+        The log.
+    mask
+        The rows to look at, shape (n,).
     """
-    logs, mask = inputs.logs, inputs.rows.mask
-    if logs.propensity is None or not inputs.settings.tabular:
-        return None
+    assert logs.propensity is not None
     units = [np.arange(int(mask.sum())), *(logs.group_codes(name)[mask] for name in logs.looked_at)]
     if 1 < logs.n_episodes < logs.n_transitions:
         units.append(logs.episode[mask])
     own = (logs.state[mask], logs.action[mask], logs.propensity[mask])
     return max((misfit(*own, unit) for unit in units), key=lambda found: found.chance)
+
+
+def misfit_of(inputs: Inputs) -> Misfit | None:
+    """The same for the rows of a fit; None where the log has no propensities, or no labels."""
+    if inputs.logs.propensity is None or not inputs.settings.tabular:
+        return None
+    return misfit_of_rows(inputs.logs, inputs.rows.mask)
 
 
 def wrong_propensities(

@@ -21,6 +21,7 @@ from bayesdice_ppl.logs.columns import first_row, flags_of
 from bayesdice_ppl.logs.labels import as_labels, label_codes
 from bayesdice_ppl.logs.steps import clock_of
 from bayesdice_ppl.logs.tables import mapping_text
+from bayesdice_ppl.plain import shell_word
 
 _NAMES: Mapping[str, str] = {
     "episode_id": "episode ep ep_id eps_id episode_number episode_num episode_no episode_nr "
@@ -165,13 +166,45 @@ def find_lookalikes(
     LogsError
         Leaving such a column out would change the log: which, how, and how to map or ignore it.
     """
+    alike, told = effects_of(frame, table, vectors, unused)
+    if not told:
+        return alike
+    names = [f"{alike[key]!r} looks like {key!r}: {effect}" for key, effect in told.items()]
+    mapping = mapping_text({**(columns or {}), **alike})
+    listed = [alike[key] for key in told]
+    raise LogsError(
+        "columns that look like ours are not mapped, and the answer would change without them. "
+        f"{' '.join(names)} To use what looks right, pass {mapping}. If it means something else, "
+        f"pass ignore={listed!r} (--ignore {shell_word(','.join(listed))})."
+    )
+
+
+def effects_of(
+    frame: pl.DataFrame,
+    table: pl.DataFrame,
+    vectors: Collection[str],
+    unused: Iterable[str],
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Find columns that look like ours but are not mapped, and what each would change.
+
+    Parameters
+    ----------
+    frame, table, vectors, unused
+        As for `find_lookalikes`.
+
+    Returns
+    -------
+    (dict, dict)
+        Our name -> a column that looks like it; and, of those whose absence changes the log, our
+        name -> how, in a sentence.
+    """
     held = set(table.columns)
     following = "next_obs" if "obs" in vectors else "next_state"
     keys = ("episode_id", "step", "terminated", "truncated", following, "propensity")
     left = [name for name in unused if name in frame.columns]
     alike = guess(left, [key for key in keys if key not in held])
     if not alike or table.height == 0:
-        return {}
+        return {}, {}
     number, told = np.arange(table.height), dict[str, str]()
     where, name = (frame, alike["episode_id"]) if "episode_id" in alike else (table, "episode_id")
     if name in where.columns and (codes := _codes(where[name])) is not None:
@@ -181,16 +214,7 @@ def find_lookalikes(
         effect = _EFFECTS[key](frame.get_column(name, default=None), context)
         if effect:
             told[key] = effect
-    if not told:
-        return alike
-    names = [f"{alike[key]!r} looks like {key!r}: {effect}" for key, effect in told.items()]
-    mapping = mapping_text({**(columns or {}), **alike})
-    listed = [alike[key] for key in told]
-    raise LogsError(
-        "columns that look like ours are not mapped, and the answer would change without them. "
-        f"{' '.join(names)} To use what looks right, pass {mapping}. If it means something else, "
-        f"pass ignore={listed!r} (--ignore {','.join(listed)})."
-    )
+    return alike, told
 
 
 def _codes(series: pl.Series) -> np.ndarray | None:
@@ -271,11 +295,17 @@ def _ends_matter(series: pl.Series | None, log: _Context) -> str:
     flags = _flagged(series)
     if flags is None or not flags.any():
         return ""
-    # Where each row stands alone and nothing follows it, ends say nothing that gamma = 0 asks for,
-    # and any other gamma is refused.
-    if log.alone and not log.follows:
-        return ""
     count = int(flags.sum())
+    if log.alone and not log.follows:
+        # Ends of rows that stand alone say nothing that gamma = 0 asks for, and any other gamma is
+        # refused. But ends of some rows are those of episodes.
+        if count == len(flags):
+            return ""
+        return (
+            f"it is true in {count:,} of {len(flags):,} rows, as at the ends of episodes, and no "
+            "column names the episodes: each row would be a start of its own. Name them, by the "
+            "number of ends before each row."
+        )
     return (
         f"it is true in {count:,} row{'s' * (count > 1)}, and without it no episode ever ends. "
         "(An episode that was only cut is truncated, not terminated.)"

@@ -7,10 +7,10 @@ commas; only columns that must hold numbers are read so, since ``1,5`` may be a 
 from __future__ import annotations
 
 import codecs
-import gzip
+import json
 import os
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from io import BytesIO
 from pathlib import Path
 
@@ -18,6 +18,7 @@ import polars as pl
 import pyarrow as pa
 
 from bayesdice_ppl.errors import BayesDiceError
+from bayesdice_ppl.logs.limits import check_depth, check_parquet, unzip
 
 _READERS = {
     ".csv": "CSV",
@@ -107,10 +108,11 @@ def read_table(
         raise error(f"{path}: expected a header and rows, found an empty file.")
     try:
         if kind == "Parquet":
-            return _read_parquet(path)
-        source, start = _plain_text(path)
+            return _read_parquet(path, error)
+        source, start = _plain_text(path, error)
         if kind == "JSON lines":
-            return pl.read_ndjson(source, infer_schema_length=None)
+            check_depth(path, source.getvalue() if isinstance(source, BytesIO) else None, error)
+            return _read_lines(path, source, error)
         separator = separator_of(start)
         # Types from the whole file: a column that turns to text at row 5,000 must not surprise.
         kept = dict.fromkeys(texts, pl.String)
@@ -128,11 +130,63 @@ def read_table(
     return frame if separator == "," else _with_decimal_points(frame, is_number)
 
 
-def _read_parquet(path: Path) -> pl.DataFrame:
+def _read_lines(path: Path, source: Path | BytesIO, error: type[BayesDiceError]) -> pl.DataFrame:
+    """Read JSON lines, of which none names a column twice: readers differ in which they take."""
+    content = source.getvalue() if isinstance(source, BytesIO) else source.read_bytes()
+    frame = pl.read_ndjson(BytesIO(content), infer_schema_length=None)
+    lines = [(number, line) for number, line in enumerate(content.split(b"\n"), 1) if line.strip()]
+    if len(lines) != frame.height:
+        raise error(
+            f"{path}: expected a row in each of {len(lines):,} lines, found {frame.height:,} rows. "
+            "Write one object a line."
+        )
+    # A line with every column, and as many names as columns, has each once.
+    whole = frame.select(pl.all_horizontal(pl.all().is_not_null())).to_series()
+    for (number, line), complete in zip(lines, whole, strict=True):
+        if complete and line.count(b'":') == frame.width:
+            continue
+        pairs = json.loads(line, object_pairs_hook=list)
+        names = [name for name, _ in pairs]
+        if len(set(names)) != len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise error(f"{path}, line {number}: {twice!r} is given twice. Give it once.")
+    return frame
+
+
+def read_parquet(path: Path, error: type[BayesDiceError]) -> tuple[pl.DataFrame, Mapping[str, str]]:
+    """Read Parquet with the metadata that its writer added.
+
+    Parameters
+    ----------
+    path
+        The file.
+    error
+        The exception class to raise.
+
+    Raises
+    ------
+    BayesDiceError
+        The file is missing, damaged or no Parquet.
+    """
+    import pyarrow.parquet as pq
+
+    try:
+        frame = _read_parquet(path, error)
+        added = pq.read_metadata(path).metadata or {}
+    except _FAULTS as cause:
+        first_line = (str(cause).strip() or type(cause).__name__).splitlines()[0]
+        raise error(f"{path}: cannot be read as Parquet: {first_line}") from cause
+    texts = {k.decode(errors="replace"): v.decode(errors="replace") for k, v in added.items()}
+    return frame, texts
+
+
+def _read_parquet(path: Path, error: type[BayesDiceError]) -> pl.DataFrame:
     """Read Parquet by Arrow, which says what is damaged, where polars writes panics to stderr."""
     import pyarrow.parquet as pq
 
-    table = pq.ParquetFile(path).read()
+    with pq.ParquetFile(path) as file:
+        check_parquet(path, file, error)
+        table = file.read()
     table.validate(full=True)
     # Without metadata of its columns, which may be damaged too and says nothing of their content.
     plain = pa.Table.from_arrays([_plain(c) for c in table.columns], names=table.column_names)
@@ -155,13 +209,13 @@ def separator_of(start: str) -> str:
     return max(_SEPARATORS, key=outside.count)
 
 
-def _plain_text(path: Path) -> tuple[Path | BytesIO, str]:
+def _plain_text(path: Path, error: type[BayesDiceError]) -> tuple[Path | BytesIO, str]:
     """What polars can read of a file of text, unzipped and in UTF-8, and how it starts."""
     with path.open("rb") as file:
         start = file.read(_SNIFFED)
     zipped = start.startswith(_GZIP)
     if zipped:
-        start = gzip.decompress(path.read_bytes())
+        start = unzip(path, error)
     mark = next((mark for mark in _MARKS if start.startswith(mark)), b"")
     if not zipped and not mark:
         return path, start.decode("utf-8", errors="replace")

@@ -32,6 +32,44 @@ class LoggedValue(NamedTuple):
     tail: float
 
 
+class ValueParts(NamedTuple):
+    """What each row adds to the logging policy's value, a ratio of two sums.
+
+    Attributes
+    ----------
+    paid, counted
+        Discounted reward of each row, and the discounted weight that it stands for, shape (n,).
+    tail
+        As in `LoggedValue`.
+    """
+
+    paid: Float[np.ndarray, " n"]
+    counted: Float[np.ndarray, " n"]
+    tail: float
+
+
+def value_parts(logs: Logs, gamma: float, *, restart: bool = True) -> ValueParts:
+    """What each row adds to the logging policy's value.
+
+    Parameters
+    ----------
+    logs, gamma, restart
+        As for `logged_value`.
+    """
+    m = logs.n_episodes
+    weight = gamma ** logs.step.astype(np.float64)
+    if gamma == 1.0:
+        return ValueParts(logs.reward, np.ones(logs.n_transitions), 0.0)
+    length = np.bincount(logs.episode, minlength=m).astype(np.float64)
+    ended = np.bincount(logs.episode, logs.terminated, minlength=m) > 0
+    paid, counted = (1.0 - gamma) * weight * logs.reward, (1.0 - gamma) * weight
+    if not restart:
+        # What was absorbed counts from then on, at a reward of 0.
+        counted = counted + gamma * weight * logs.terminated
+    unseen = float(np.mean(gamma**length * ~ended))
+    return ValueParts(paid, counted, unseen / (float(counted.sum()) / m))
+
+
 def logged_value(
     logs: Logs,
     gamma: float,
@@ -64,19 +102,7 @@ def logged_value(
     truncation) and 1 for one that was absorbed. The standard error is the delta method's; with
     `groups` it is the largest of those by episode and by group.
     """
-    m = logs.n_episodes
-    weight = gamma ** logs.step.astype(np.float64)
-    length = np.bincount(logs.episode, minlength=m).astype(np.float64)
-    ended = np.bincount(logs.episode, logs.terminated, minlength=m) > 0
-    if gamma == 1.0:
-        paid, counted, tail = logs.reward, np.ones(logs.n_transitions), 0.0
-    else:
-        paid, counted = (1.0 - gamma) * weight * logs.reward, (1.0 - gamma) * weight
-        if not restart:
-            # What was absorbed counts from then on, at a reward of 0.
-            counted = counted + gamma * weight * logs.terminated
-        unseen = float(np.mean(gamma**length * ~ended))
-        tail = unseen / (float(counted.sum()) / m)
+    paid, counted, tail = value_parts(logs, gamma, restart=restart)
     value = float(paid.sum() / counted.sum())
     error = (paid - value * counted) / counted.sum()
     variance = max([_variance(error, group) for group in (logs.episode, *groups)])

@@ -68,27 +68,53 @@ def read_logs(
     """
     options: dict[str, Any] = {"columns": columns, "actions": actions, "ignore": ignore}
     options["reward"] = reward
-    check_layout(layout)
     with stage(f"reading {Path(path).name}"):
-        files = files_of(path)
-        name = layout or _validated(path, lambda: layout_of(path, files))
-        if name not in (TABLE, "open_bandit"):
-            table = _validated(path, lambda: read_layout(name, path, files))
+        table = read_log_table(path, columns=columns, reward=reward, layout=layout)
+        if isinstance(table, SourceTable):
             return _validated(path, lambda: Logs.from_source(table, **options))
-        frame, note = _read_tables(path, files, _numbers(columns, reward))
-        known: SourceTable | None = None
-        if name == "open_bandit":
-            known = _validated(path, lambda: read_open_bandit(frame))
-        elif layout is None:
-            known = _validated(path, lambda: read_known_table(frame, columns))
-        if known is None and note:
-            known = SourceTable(frame, Source("a table of several files", {}, (note,)))
-        elif known is not None and note:
-            known = known.with_note(note)
-        if known is None:
-            return _validated(path, lambda: Logs.from_dataframe(frame, **options))
-        found = known
-        return _validated(path, lambda: Logs.from_source(found, **options))
+        return _validated(path, lambda: Logs.from_dataframe(table, **options))
+
+
+def read_log_table(
+    path: str | os.PathLike[str],
+    *,
+    columns: Mapping[str, str] | None = None,
+    reward: str | Sequence[str] | None = None,
+    layout: str | None = None,
+) -> pl.DataFrame | SourceTable:
+    """Read the table of a log as it stands, before anything of it is checked.
+
+    Parameters
+    ----------
+    path, columns, reward, layout
+        As for `read_logs`.
+
+    Returns
+    -------
+    polars.DataFrame or SourceTable
+        The table; of a tool's layout, or of several files, with where it came from.
+
+    Raises
+    ------
+    LogsError
+        The file cannot be read.
+    """
+    check_layout(layout)
+    files = files_of(path)
+    name = layout or _validated(path, lambda: layout_of(path, files))
+    if name not in (TABLE, "open_bandit"):
+        return _validated(path, lambda: read_layout(name, path, files))
+    frame, note = _read_tables(path, files, _numbers(columns, reward))
+    known: SourceTable | None = None
+    if name == "open_bandit":
+        known = _validated(path, lambda: read_open_bandit(frame))
+    elif layout is None:
+        known = _validated(path, lambda: read_known_table(frame, columns))
+    if known is None:
+        return (
+            SourceTable(frame, Source("a table of several files", {}, (note,))) if note else frame
+        )
+    return known.with_note(note) if note else known
 
 
 def _validated[T](path: str | os.PathLike[str], made: Callable[[], T]) -> T:

@@ -16,6 +16,8 @@ from bayesdice_ppl.policies.tabular import TabularPolicy, whole_probabilities
 COLUMNS = ("policy", "state", "action", "prob")
 BY_ROW = ("policy", "row", "action", "prob")
 """The columns of a table by logged row."""
+_MOST_NUMBERS = 1_000_000_000
+"""Policies times states times actions, beyond which a table is not laid out: memory."""
 
 
 def read_tables(
@@ -65,6 +67,13 @@ def read_tables(
     if by_row:
         return _by_row(codes, (names, states, actions), prob)
 
+    size = len(names) * len(states) * len(actions)
+    if size > _MOST_NUMBERS:
+        raise PoliciesError(
+            f"expected at most {_MOST_NUMBERS:,} probabilities, found {len(names):,} policies x "
+            f"{len(states):,} states x {len(actions):,} actions in {table.height:,} rows. Give the "
+            "candidates as functions in Python, or fewer at a time."
+        )
     values = np.zeros((len(names), len(states), len(actions)))
     given = np.zeros(values.shape, dtype=bool)
     values[codes], given[codes] = prob, True

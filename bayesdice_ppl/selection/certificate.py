@@ -13,6 +13,7 @@ from typing import NamedTuple, final, override
 import numpy as np
 from jaxtyping import Float
 
+from bayesdice_ppl.plain import plain_text
 from bayesdice_ppl.scores import Score
 from bayesdice_ppl.scores.forms import ROUNDING, Coverage
 from bayesdice_ppl.selection.problem import RankingProblem
@@ -105,7 +106,7 @@ class Certificate(NamedTuple):
 
     @override
     def __str__(self) -> str:
-        return self.statement
+        return plain_text(self.statement)
 
     @override
     def __repr__(self) -> str:

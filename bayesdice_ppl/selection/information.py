@@ -15,6 +15,7 @@ import numpy as np
 from jaxtyping import Float
 
 from bayesdice_ppl.belief import Which, read_statistic
+from bayesdice_ppl.plain import plain_text
 from bayesdice_ppl.scores import Score
 from bayesdice_ppl.selection.certificate import standard_error
 from bayesdice_ppl.selection.partial_information import losses_of, saved_by_knowing
@@ -89,7 +90,9 @@ class InformationValue:
         return f"{every}; the value of {name!r} alone would save {value:.3g}: learn about it first."
 
     def __str__(self) -> str:
-        return "\n".join([self.answer, "", as_text(self._formatted()), *self._remarks()])
+        return plain_text(
+            "\n".join([self.answer, "", as_text(self._formatted()), *self._remarks()])
+        )
 
     def __repr__(self) -> str:
         return f"InformationValue(perfect={self.perfect:.4g}, score={self.score!r})"

@@ -6,6 +6,7 @@ from dataclasses import dataclass, fields
 from html import escape
 from typing import TYPE_CHECKING, Any, final
 
+from bayesdice_ppl.plain import plain_text
 from bayesdice_ppl.selection.certificate import Certificate, listing
 from bayesdice_ppl.selection.table import as_html, as_text
 
@@ -162,7 +163,7 @@ class Selection:
     def __str__(self) -> str:
         more = [] if self.rewards is None else [as_text(self.rewards), ""]
         lines = [self.answer, "", as_text(self.table), "", *more, self.certificate.statement]
-        return "\n".join([*lines, *self.remarks])
+        return plain_text("\n".join([*lines, *self.remarks]))
 
     def __repr__(self) -> str:
         return f"Selection(order={self.order!r}, score={self.score!r})"

@@ -22,6 +22,7 @@ from bayesdice_ppl.belief import (
 )
 from bayesdice_ppl.checks import whole
 from bayesdice_ppl.errors import BeliefError, SettingsError
+from bayesdice_ppl.plain import plain_text
 from bayesdice_ppl.scores import Score
 from bayesdice_ppl.scores.forms import ROUNDING
 from bayesdice_ppl.selection.certificate import standard_error
@@ -92,7 +93,9 @@ class TryingValue:
     def __str__(self) -> str:
         if not len(self.table):
             return self.answer
-        return "\n".join([self.answer, "", as_text(self._formatted()), *self._remarks()])
+        return plain_text(
+            "\n".join([self.answer, "", as_text(self._formatted()), *self._remarks()])
+        )
 
     def __repr__(self) -> str:
         return f"TryingValue(pairs={len(self.table)}, score={self.score!r})"

@@ -104,4 +104,4 @@ def test_check_reads_vectors_and_refuses_to_hold_candidates_against_them(
     assert "12 transitions can be used and 12 are left out" in text
     code, shown = run(*given, "--policies", candidates, **known)
     assert code == 2
-    assert "sample(rng_key, obs, n)" in " ".join(shown.err.split())
+    assert "sample(rng_key, obs, n)" in " ".join(shown.out.split())

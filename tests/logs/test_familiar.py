@@ -150,6 +150,14 @@ def test_a_bandit_that_numbers_its_rounds_is_left_alone():
     assert "columns={'propensity': 'pscore'}" in logs.proposal("propensity")
 
 
+def test_ends_of_some_rows_ask_for_the_episodes_at_any_discount():
+    frame = pl.DataFrame({"state": [0] * 6, "action": [0, 1] * 3, "reward": [0.0, 1.0] * 3})
+    ends = frame.with_columns(done=pl.Series([False, False, True] * 2))
+    with pytest.raises(LogsError, match="true in 2 of 6 rows, as at the ends of episodes"):
+        Logs.from_dataframe(ends)
+    assert Logs.from_dataframe(ends, ignore=["done"]).n_episodes == 6
+
+
 def test_steps_that_start_again_ask_for_the_episodes():
     frame = table().drop("episode_id").rename({"step": "t"})
     assert "'t' looks like 'step': it starts again at row 4" in refusal(

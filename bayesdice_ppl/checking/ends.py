@@ -1,0 +1,88 @@
+"""Episodes that go on after their end, and episodes in pieces."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bayesdice_ppl.checking.fault import ERROR, Fault, Mend, row_words, rows_where
+from bayesdice_ppl.checking.flags import flag_text
+from bayesdice_ppl.checking.table import TakenTable
+from bayesdice_ppl.logs.familiar import guess
+from bayesdice_ppl.logs.steps import clock_of
+
+AFTER, PIECES = "steps after an end", "episodes in pieces"
+
+
+def find(table: TakenTable) -> list[Fault]:
+    """Find rows of an episode that is over, and episodes that other rows interrupt."""
+    if table.codes("episode_id") is None:
+        return []
+    return [*_after(table), *_pieces(table)]
+
+
+def _after(table: TakenTable) -> list[Fault]:
+    order, ends = table.order, table.ends
+    episode = table.episodes[order]
+    start = np.r_[True, episode[1:] != episode[:-1]]
+    before = np.cumsum(ends[order]) - ends[order]
+    late = before > before[np.maximum.accumulate(np.where(start, np.arange(len(order)), 0))]
+    after = np.zeros(len(order), dtype=bool)
+    after[order] = late
+    if not after.any():
+        return []
+    rows = rows_where(after)
+    name = table.names["episode_id"]
+    sentence = (
+        f"{row_words(rows).capitalize()}: the episode goes on after a row whose flag ends it."
+    )
+    keys = [key for key in ("terminated", "truncated") if table.flags(key) is not None]
+    flags = [flag_text(table.frame[table.names[key]], table.names[key]) for key in keys]
+    ended = f"({' | '.join(flags)})" if len(flags) > 1 else flags[0]
+    piece = f"{ended}.fill_null(False).cum_sum().shift(1, fill_value=0).over({name!r})"
+    steps = (*table.sorting, f"with_columns({_joined(table, piece)})", *_renumbered(table))
+    words = (
+        "Start a new episode after each end. (If the flag is wrong instead, set it to false there.)"
+    )
+    return [Fault(AFTER, ERROR, name, sentence, rows, Mend(words, steps))]
+
+
+def _joined(table: TakenTable, piece: str) -> str:
+    """Names of episodes with the number of the piece behind them."""
+    name = table.names["episode_id"]
+    return (
+        f"pl.concat_str({table.expression('episode_id')}, {piece}, separator='/').alias({name!r})"
+    )
+
+
+def _renumbered(table: TakenTable) -> tuple[str, ...]:
+    """Steps that count from 0 in each new episode."""
+    if table.steps is None:
+        return ()
+    held, name = table.expression("step"), table.names["episode_id"]
+    return (f"with_columns({held} - {held}.min().over({name!r}))",)
+
+
+def _pieces(table: TakenTable) -> list[Fault]:
+    if "step" in table.names or table.ends.any() or _timed(table):
+        return []
+    order = table.order
+    episode = table.episodes[order]
+    broken = (episode[1:] == episode[:-1]) & (np.diff(order) != 1)
+    if not broken.any():
+        return []
+    rows = np.sort(order[1:][broken]) + 1
+    name = table.names["episode_id"]
+    sentence = (
+        f"{row_words(rows).capitalize()}: an episode goes on after rows of others, and nothing "
+        "says that the pieces are one."
+    )
+    piece = f"{table.expression('episode_id')}.rle_id()"
+    words = "Make each piece an episode. (If they are one, add a column step.)"
+    mend = Mend(words, (f"with_columns({_joined(table, piece)})",))
+    return [Fault(PIECES, ERROR, name, sentence, rows, mend)]
+
+
+def _timed(table: TakenTable) -> bool:
+    """Whether a column that looks like steps tells the order of the rows."""
+    alike = guess([name for name in table.frame.columns if name not in table.ignored], ["step"])
+    return "step" in alike and clock_of(table.frame[alike["step"]]) is not None

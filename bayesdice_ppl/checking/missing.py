@@ -1,0 +1,76 @@
+"""Missing values: a row lacks what every row needs."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from bayesdice_ppl.checking.fault import ERROR, Fault, Mend, column_text, row_words, rows_where
+from bayesdice_ppl.checking.table import TakenTable
+
+KIND = "missing values"
+_NEEDED = ("episode_id", "step", "state", "action", "reward", "propensity")
+_FLAGS = ("terminated", "truncated")
+
+
+def find(table: TakenTable) -> list[Fault]:
+    """Find columns in which a value is missing; a next state may be."""
+    found = []
+    for key in (*_NEEDED, *_FLAGS):
+        if (name := table.names.get(key)) is None:
+            continue
+        missing = table.frame[name].is_null()
+        if missing.any():
+            found.append(_fault(table, key, name, missing))
+    for key in ("obs", "action"):
+        for name in table.vectors.get(key, ()):
+            missing = _empty(table.frame[name])
+            if missing.any():
+                found.append(_fault(table, key, name, missing))
+    return found
+
+
+def _empty(series: pl.Series) -> pl.Series:
+    """Vectors that are missing, or of which a number is."""
+    if not isinstance(series.dtype, pl.List | pl.Array):
+        return series.is_null()
+    lists = series.cast(pl.List(series.dtype.inner))
+    inside = lists.list.eval(pl.element().is_null()).list.any().fill_null(False)
+    return lists.is_null() | inside
+
+
+def _fault(table: TakenTable, key: str, name: str, missing: pl.Series) -> Fault:
+    rows = rows_where(missing)
+    held = column_text(name)
+    sentence = f"{name!r} has no value in {row_words(rows)}."
+    mend: Mend | None
+    if len(rows) == table.frame.height:
+        mend = None
+        if key in ("propensity", *_FLAGS, "step"):
+            mend = Mend("Drop the column, which is empty.", (f"drop({name!r})",))
+        return Fault(KIND, ERROR, name, f"{name!r} has no value in any row.", rows, mend)
+    if key in _FLAGS:
+        mend = Mend(
+            "Take what is missing for false, if that is what it means.",
+            (f"with_columns({held}.fill_null({_false_of(table.frame[name])}))",),
+        )
+    elif key == "episode_id":
+        words = "Leave these rows out, since nobody knows where they belong."
+        mend = Mend(words, (f"filter({held}.is_not_null())",))
+    else:
+        condition = f"{held}.is_not_null()"
+        if isinstance(table.frame[name].dtype, pl.List | pl.Array):
+            entries = f"{held}.list.eval(pl.element().is_not_null()).list.all()"
+            if isinstance(table.frame[name].dtype, pl.Array):
+                entries = entries.replace(".list.eval", ".arr.to_list().list.eval")
+            condition = f"{entries}.fill_null(False)"
+        mend = Mend(
+            f"Leave these {table.dropped} out, if values are missing by chance.",
+            (table.in_episode(condition),),
+        )
+    return Fault(KIND, ERROR, name, sentence, rows, mend)
+
+
+def _false_of(series: pl.Series) -> str:
+    if series.dtype == pl.Boolean:
+        return "False"
+    return "0" if series.dtype.is_numeric() else "'false'"
