@@ -1,4 +1,5 @@
 from . import baselines as baselines
+from . import comparison as comparison
 from . import datasets as datasets
 from . import diagnostics as diagnostics
 from . import envs as envs
@@ -14,6 +15,9 @@ from . import simulation as simulation
 from . import statistics as statistics
 from .belief import load_belief as load_belief
 from .belief import save_belief as save_belief
+from .comparison import Comparison as Comparison
+from .comparison import compare as compare
+from .comparison import stack as stack
 from .constraint import Constraint as Constraint
 from .constraint import penalties as penalties
 from .constraint import surrogates as surrogates

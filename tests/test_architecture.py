@@ -31,7 +31,7 @@ LEVELS = (
     ("inference",),
     ("belief",),
     ("fitting",),
-    ("diagnostics",),
+    ("diagnostics", "comparison"),
     ("risk",),
     ("scores",),
     ("selection",),
