@@ -6,6 +6,7 @@ from . import envs as envs
 from . import errors as errors
 from . import experiments as experiments
 from . import features as features
+from . import groups as groups
 from . import inference as inference
 from . import models as models
 from . import plots as plots
@@ -26,6 +27,10 @@ from .fitting import Numerics as Numerics
 from .fitting import Prepared as Prepared
 from .fitting import fit as fit
 from .fitting import prepare as prepare
+from .groups import add_log_likelihood as add_log_likelihood
+from .groups import add_posterior_predictive as add_posterior_predictive
+from .groups import add_prior as add_prior
+from .groups import summary as summary
 from .logs import Logs as Logs
 from .logs import read_logs as read_logs
 from .moments import Prior as Prior

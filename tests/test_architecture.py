@@ -31,7 +31,7 @@ LEVELS = (
     ("inference",),
     ("belief",),
     ("fitting",),
-    ("diagnostics", "comparison"),
+    ("diagnostics", "comparison", "groups"),
     ("risk",),
     ("scores",),
     ("selection",),

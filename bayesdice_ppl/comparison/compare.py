@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, final
+from typing import TYPE_CHECKING, Any, NamedTuple, cast, final
 
 import jax
 import jax.numpy as jnp
@@ -160,7 +160,9 @@ def compare(
         candidates,
         settings,
         {
-            name: rng_key if isinstance(each, Mapping) else key_again(BeliefView(each))
+            name: rng_key
+            if isinstance(each, Mapping)
+            else key_again(BeliefView(cast("DataTree", each)))
             for name, each in models.items()
         },
         deal_folds(logs.n_episodes, folds, jax.random.fold_in(rng_key, 2)),
@@ -300,7 +302,7 @@ def _as_elpd(score: Float[np.ndarray, " m"], surplus: float, folds: int) -> ELPD
         n_data_points=m,
         scale="log",
         warning=False,
-        good_k=None,
+        good_k=cast("float", None),  # as a K-fold of ArviZ has it
         elpd_i=DataArray(score, dims="episode", coords={"episode": np.arange(m)}),
         n_folds=folds,
     )

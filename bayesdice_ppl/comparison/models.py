@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from bayesdice_ppl.belief import BeliefView
 from bayesdice_ppl.errors import BeliefError, SettingsError
@@ -39,12 +39,16 @@ def settings_of(
     SettingsError
         A discount is missing; models value different things; one cannot be refitted.
     """
-    beliefs = {name: BeliefView(each) for name, each in models.items() if _is_belief(each)}
+    beliefs = {
+        name: BeliefView(cast("DataTree", each))
+        for name, each in models.items()
+        if _is_belief(each)
+    }
     if gamma is None:
-        known = {view.settings.get("gamma") for view in beliefs.values()} - {None}
+        known = [float(v.settings["gamma"]) for v in beliefs.values() if "gamma" in v.settings]
         if not known:
             raise SettingsError("gamma: expected a discount, as no model is a belief. Give gamma=.")
-        gamma = float(min(known))
+        gamma = min(known)
     found = {}
     for name, each in models.items():
         if name in beliefs:

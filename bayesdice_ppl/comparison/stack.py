@@ -87,10 +87,10 @@ def stack(
         key = jax.random.fold_in(rng_key, j)
         taken.append(flat[_rows(len(flat), int(count), key)])
     mixed = np.concatenate(taken)
-    order = np.asarray(jax.random.permutation(jax.random.fold_in(rng_key, len(names)), size))
+    shuffled = np.asarray(jax.random.permutation(jax.random.fold_in(rng_key, len(names)), size))
     view = BeliefView(beliefs[names[0]])
     return make_belief(
-        mixed[order],
+        mixed[shuffled],
         first.names,
         support_warnings=_warnings(beliefs, share, first.names),
         logged_value=view.logged_value,
