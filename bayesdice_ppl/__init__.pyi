@@ -1,4 +1,5 @@
 from . import baselines as baselines
+from . import calibration as calibration
 from . import comparison as comparison
 from . import datasets as datasets
 from . import diagnostics as diagnostics
@@ -16,6 +17,9 @@ from . import simulation as simulation
 from . import statistics as statistics
 from .belief import load_belief as load_belief
 from .belief import save_belief as save_belief
+from .calibration import Calibration as Calibration
+from .calibration import calibrate as calibrate
+from .calibration import recalibrate as recalibrate
 from .comparison import Comparison as Comparison
 from .comparison import compare as compare
 from .comparison import stack as stack

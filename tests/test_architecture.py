@@ -37,6 +37,7 @@ LEVELS = (
     ("selection",),
     ("baselines",),
     ("simulation",),
+    ("calibration",),
     ("datasets", "plots"),
     ("experiments",),
     ("cli",),
