@@ -6,7 +6,7 @@ read them. `make_belief` builds, `read_values` and its neighbors check and read,
 """
 
 from bayesdice_ppl.belief.files import load_belief, save_belief
-from bayesdice_ppl.belief.make import annotate, make_belief, origin, versions
+from bayesdice_ppl.belief.make import annotate, make_belief, origin, versions, with_groups
 from bayesdice_ppl.belief.read import (
     UnseenMoves,
     UnseenParts,
@@ -22,6 +22,7 @@ from bayesdice_ppl.belief.read import (
     read_warnings,
 )
 from bayesdice_ppl.belief.schema import (
+    ADDED,
     GROUPS,
     SUPPORT,
     Attribute,
@@ -33,6 +34,7 @@ from bayesdice_ppl.belief.schema import (
 )
 
 __all__ = [
+    "ADDED",
     "GROUPS",
     "SUPPORT",
     "Attribute",
@@ -59,4 +61,5 @@ __all__ = [
     "read_warnings",
     "save_belief",
     "versions",
+    "with_groups",
 ]

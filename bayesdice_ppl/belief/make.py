@@ -97,6 +97,37 @@ def make_belief(
     return belief
 
 
+def with_groups(
+    belief: DataTree,
+    groups: Mapping[str, Mapping[str, tuple[np.ndarray, Sequence[str]]]],
+    coords: Mapping[str, Sequence[Any]],
+) -> DataTree:
+    """A copy of a belief with more groups, or with new ones in the place of its own.
+
+    Parameters
+    ----------
+    belief
+        The belief; it stays as it is.
+    groups
+        Group -> variable -> its array, with chain and draw first, and its own dims after them.
+    coords
+        Labels of these dims.
+    """
+    from arviz_base import from_dict
+
+    dims = {name: list(own) for group in groups.values() for name, (_, own) in group.items()}
+    used = {dim for each in dims.values() for dim in each}
+    found: DataTree = from_dict(
+        {group: {name: each[0] for name, each in own.items()} for group, own in groups.items()},
+        coords={dim: list(labels) for dim, labels in coords.items() if dim in used},
+        dims=dims,
+    )
+    whole = belief.copy()
+    for group in groups:
+        whole[group] = found[group]
+    return whole
+
+
 def annotate(belief: DataTree, **attributes: Any) -> None:
     """Set attributes of a belief, in place.
 

@@ -28,6 +28,13 @@ GROUPS: Final[Mapping[str, str]] = {
     "fit_data": "The course of the optimization, where there was one.",
 }
 """Every group and what it holds. Draws have the dims (chain, draw) before their own."""
+ADDED: Final[Mapping[str, str]] = {
+    "log_likelihood": "chance_constraint: share of each episode, or row, of the log factor.",
+    "prior": "value, and the parameters of the ratio: draws of their prior.",
+    "log_prior": "Log prior density of the parameters of each draw, by candidate.",
+    "posterior_predictive": "reward: rewards that one candidate would earn in steps like these.",
+}
+"""Groups that are made on demand (`bayesdice_ppl.groups`), for ArviZ's functions."""
 _LONGEST: Final = 200
 """Characters of an attribute that a message shows."""
 DRAWN: Final = ("posterior", "sample_stats")
@@ -333,6 +340,7 @@ class BeliefView:
     seed = Attribute("a whole number", _seed, "Seed of the key, where the command line drew it.")
     method = Attribute("text", _text, "Name of the baseline; empty for BayesDICE.")
     engine = Attribute("text", _text, "How the posterior was found, and whether in closed form.")
+    chains = Attribute("text", _text, "What its chains are, and whether R-hat means something.")
     without_draws = Attribute("text", _text, "Why it has no draws of the ratio; else empty.")
     unit = Attribute("a JSON object", _object, "The unit of independence, and what was looked at.")
     n_transitions = Attribute("a whole number", _count, "Logged transitions.")

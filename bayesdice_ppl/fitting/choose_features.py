@@ -21,7 +21,7 @@ from bayesdice_ppl.features import FeatureChoice
 from bayesdice_ppl.fitting.defaults import default_features
 from bayesdice_ppl.fitting.prepare import MIN_EPISODES, read_inputs
 from bayesdice_ppl.fitting.settings import FitSettings
-from bayesdice_ppl.inference.held_out import fit_folds, held_out_losses
+from bayesdice_ppl.inference.held_out import deal_folds, fit_folds, held_out_losses
 from bayesdice_ppl.logs import Logs
 from bayesdice_ppl.moments import Prior
 from bayesdice_ppl.policies import ContinuousPolicy, Policy
@@ -102,7 +102,7 @@ def choose_features(
             f"features, prior: expected at least {MIN_EPISODES} episodes to choose by held-out "
             f"loss, found {logs.n_episodes}. Give one choice."
         )
-    held_out = _divide(logs.n_episodes, folds, jax.random.fold_in(rng_key, 2))
+    held_out = deal_folds(logs.n_episodes, folds, jax.random.fold_in(rng_key, 2))
     by_episode = [replace(each, cluster="episode") for each in settings]
     judged = replace(by_episode[0], features=default_features(logs), behavior="none")
     with jax.enable_x64(True):
@@ -174,11 +174,3 @@ def alternatives(
         if not given:
             raise SettingsError(f"{name}: expected at least one choice, found an empty list.")
     return [(chosen, width) for chosen in lists["features"] for width in lists["prior"]]
-
-
-def _divide(n_episodes: int, folds: int, rng_key: PRNGKeyArray) -> np.ndarray:
-    """Episodes of each fold, shape (F, m); fold sizes differ by at most 1."""
-    order = np.asarray(jax.random.permutation(rng_key, n_episodes))
-    held_out = np.zeros((folds, n_episodes), dtype=bool)
-    held_out[np.arange(n_episodes) % folds, order] = True
-    return held_out

@@ -239,6 +239,7 @@ def lay_out(
         ),
         settings=settings.flat,
         engine=settings.engine_words,
+        chains=_chains(solution, settings),
         without_draws=_without_draws(inputs, drawn),
         rows_left_out=inputs.rows.left_out,
         steps_left_out=list(inputs.rows.steps),
@@ -248,6 +249,20 @@ def lay_out(
         reward_sd=float(np.std(used)),
         logged_policy=LOGGED if settings.include_logged else None,
         regularization=table or None,
+    )
+
+
+def _chains(solution: Solution, settings: FitSettings) -> str:
+    """What the chains of a belief are."""
+    if solution.sampled is None or solution.sampled.shape[1] < 2:
+        return (
+            f"one chain of independent draws ({settings.inference.name}). No chains mixed, so that "
+            "R-hat is not defined, and as many draws are effective as there are."
+        )
+    return (
+        f"{solution.sampled.shape[1]} chains of {settings.inference.name}. constant_data has r_hat "
+        "and effective_draws of the values as they were sampled. The joint draws were put in "
+        "another order after that, so that R-hat of their chains says nothing."
     )
 
 

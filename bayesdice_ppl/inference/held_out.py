@@ -8,15 +8,15 @@ would win over a right one.
 from __future__ import annotations
 
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from bayesdice_ppl.inference.pilot import run_pilot
-from bayesdice_ppl.models import less_value, linear
+from bayesdice_ppl.models import LinearGaussianRatio, RatioModel, less_value, linear
 from bayesdice_ppl.moments import (
     VALUE_ROW,
     Candidates,
@@ -69,15 +69,34 @@ def over_counted_pairs(cells: Cells, candidate: Candidates) -> Candidates:
     return candidate._replace(target=renormalized, active=jnp.asarray(candidate.active) * here)
 
 
-@partial(jax.jit, static_argnames=("settings", "prior"))
+def deal_folds(n_episodes: int, folds: int, rng_key: PRNGKeyArray) -> Bool[np.ndarray, "F m"]:
+    """Episodes of each fold, shape (F, m); every episode is in one, and sizes differ by at most 1.
+
+    Parameters
+    ----------
+    n_episodes
+        m.
+    folds
+        F.
+    rng_key
+        Key that deals.
+    """
+    order = np.asarray(jax.random.permutation(rng_key, n_episodes))
+    held_out = np.zeros((folds, n_episodes), dtype=bool)
+    held_out[np.arange(n_episodes) % folds, order] = True
+    return held_out
+
+
+@partial(jax.jit, static_argnames=("settings", "prior", "model"))
 def fit_folds(
     cells: Cells,
     candidates: Candidates,
     kept: Bool[Array, "F m"],
     settings: MomentSettings,
     prior: Prior,
+    model: RatioModel = linear(),  # noqa: B008  an immutable NamedTuple
 ) -> FoldFit:
-    """Closed-form ratio and value of every candidate on every part of the log.
+    """Ratio and value of every candidate on every part of the log, in closed form or at the mode.
 
     Parameters
     ----------
@@ -89,6 +108,8 @@ def fit_folds(
         Episodes of each part, shape (F, m).
     settings, prior
         Discount, meaning of a termination, and how wide the priors are.
+    model
+        The model of the ratio. One that is not linear gives its first estimate.
 
     Returns
     -------
@@ -101,10 +122,14 @@ def fit_folds(
         part = keep_episodes(cells, episodes)
         candidate = over_counted_pairs(part, candidate)
         moments = build_moments(part, state_features(part, candidate), settings)
-        ratio = linear().build(part, moments, prior)
+        ratio = model.build(part, moments, prior)
         pilot = run_pilot(part, ratio, settings, small_sample=False)
-        mean = ratio.posterior(pilot.covariance, part.n_transitions).mean
-        return ratio.by_pair(mean[:-1])[cells.pair], mean[-1]
+        if not model.linear:
+            return pilot.ratio, pilot.value
+        straight = cast("LinearGaussianRatio", ratio)
+        price = part.n_transitions
+        mean = straight.posterior(pilot.covariance, price, value_constraint=True).mean
+        return straight.by_pair(mean[:-1])[cells.pair], mean[-1]
 
     def part(episodes: Array) -> FoldFit:
         everyone = jax.tree.map(jnp.asarray, candidates)
@@ -144,6 +169,83 @@ def episode_residuals(
     return (kept.sum() / n) * sums + constant + (1.0 - settings.gamma) * own_start
 
 
+def own_residuals(
+    cells: Cells,
+    moments: Moments,
+    ratio: Float[Array, "F C"],
+    value: Float[Array, " F"],
+    held_out: Bool[Array, "F m"],
+    settings: MomentSettings,
+) -> Float[Array, "m R"]:
+    """Residual of each episode under the fit that did not see it; see `episode_residuals`.
+
+    Parameters
+    ----------
+    cells, moments, settings
+        As for `episode_residuals`.
+    ratio, value
+        The fit without each of the F folds.
+    held_out
+        The episodes of each fold, shape (F, m); every episode is in one fold.
+    """
+    n_episodes = moments.initial.shape[0]
+    fold = jnp.argmax(held_out, axis=0)
+    here = fold[cells.episode]
+    weight = ratio[here, jnp.arange(len(cells.pair))]
+    terms = moments.design * (weight * cells.count)[:, None]
+    terms = terms.at[:, VALUE_ROW].add(weight * cells.reward_sum)
+    sums = jax.ops.segment_sum(terms, cells.episode, num_segments=n_episodes)
+    n = jax.ops.segment_sum(cells.count, here, num_segments=held_out.shape[0])
+    own_start = moments.initial - cells.initial_weight @ moments.initial
+    constant = less_value(jnp.broadcast_to(moments.offset, sums.shape), value[fold])
+    scale = (held_out.sum(axis=1) / n)[fold]
+    return scale[:, None] * sums + constant + (1.0 - settings.gamma) * own_start
+
+
+class _Judged(NamedTuple):
+    """What the loss of one candidate is made of.
+
+    Attributes
+    ----------
+    own
+        Residual of each episode under each fit, in units of the metric, shape (V, m, R).
+    others
+        Mean residual of the other episodes of its fold, likewise.
+    """
+
+    own: Float[Array, "V m R"]
+    others: Float[Array, "V m R"]
+
+
+def _judge(
+    cells: Cells,
+    candidate: Candidates,
+    ratio: Float[Array, "V F C"],
+    value: Float[Array, "V F"],
+    held_out: Bool[Array, "F m"],
+    settings: MomentSettings,
+) -> _Judged:
+    moments = build_moments(cells, state_features(cells, candidate), settings)
+    everyone = jnp.ones(held_out.shape[1], dtype=bool)
+    average = episode_residuals(
+        cells, moments, ratio.mean(axis=(0, 1)), value.mean(), everyone, settings
+    )
+    centered = average - average.mean(axis=0)
+    covariance = centered.T @ centered / centered.shape[0]
+    ridge = RIDGE * jnp.trace(covariance) / covariance.shape[0]
+    factor = jnp.linalg.cholesky(covariance + ridge * jnp.eye(covariance.shape[0]))
+
+    def whitened(ratio: Array, value: Array) -> Array:
+        psi = own_residuals(cells, moments, ratio, value, held_out, settings)
+        return jax.scipy.linalg.solve_triangular(factor, psi.T, lower=True).T
+
+    own = jax.vmap(whitened)(ratio, value)
+    member = held_out.astype(own.dtype)
+    fold, size = jnp.argmax(held_out, axis=0), member.sum(axis=1)
+    sums = jnp.einsum("fm,vmr->vfr", member, own)
+    return _Judged(own, (sums[:, fold] - own) / (size[fold] - 1.0)[:, None])
+
+
 @partial(jax.jit, static_argnames="settings")
 def held_out_losses(
     cells: Cells,
@@ -173,29 +275,46 @@ def held_out_losses(
     """
 
     def one(given: tuple[Candidates, Array, Array]) -> Float[Array, "V m"]:
-        candidate, ratio, value = given
-        moments = build_moments(cells, state_features(cells, candidate), settings)
-        everyone = jnp.ones(held_out.shape[1], dtype=bool)
-        average = episode_residuals(
-            cells, moments, ratio.mean(axis=(0, 1)), value.mean(), everyone, settings
-        )
-        centered = average - average.mean(axis=0)
-        covariance = centered.T @ centered / centered.shape[0]
-        ridge = RIDGE * jnp.trace(covariance) / covariance.shape[0]
-        metric = jnp.linalg.inv(covariance + ridge * jnp.eye(covariance.shape[0]))
+        found = _judge(cells, *given, held_out, settings)
+        return 0.5 * jnp.sum(found.own * found.others, axis=2)
 
-        def fold(ratio: Array, value: Array, episodes: Array) -> Float[Array, " m"]:
-            psi = episode_residuals(cells, moments, ratio, value, episodes, settings)
-            psi = psi * episodes[:, None]
-            others = (psi.sum(axis=0) - psi) / (episodes.sum() - 1.0)
-            return 0.5 * jnp.sum((psi @ metric) * others, axis=1) * episodes
+    return jax.lax.map(one, _by_candidate(judges, ratios, values)).sum(axis=0)
 
-        folds = jax.vmap(jax.vmap(fold), in_axes=(0, 0, None))
-        return folds(ratio, value, held_out).sum(axis=1)
 
-    by_candidate = (
+@partial(jax.jit, static_argnames="settings")
+def held_out_products(
+    cells: Cells,
+    judges: Candidates,
+    ratios: Float[Array, "V F N C"],
+    values: Float[Array, "V F N"],
+    held_out: Bool[Array, "F m"],
+    settings: MomentSettings,
+) -> Float[Array, "N V V m"]:
+    """Held-out products of each two fits, by candidate; the diagonal is `held_out_losses`.
+
+    The loss of a mixture of fits with weights w is w' M w, M the sum of these over episodes: a
+    residual is affine in ratio and value, and the weights sum to 1.
+
+    Parameters
+    ----------
+    cells, judges, ratios, values, held_out, settings
+        As for `held_out_losses`.
+    """
+
+    def one(given: tuple[Candidates, Array, Array]) -> Float[Array, "V V m"]:
+        found = _judge(cells, *given, held_out, settings)
+        crossed = jnp.einsum("vmr,umr->vum", found.own, found.others)
+        return 0.25 * (crossed + jnp.swapaxes(crossed, 0, 1))
+
+    return jax.lax.map(one, _by_candidate(judges, ratios, values))
+
+
+def _by_candidate(
+    judges: Candidates, ratios: Float[Array, "V F N C"], values: Float[Array, "V F N"]
+) -> tuple[Candidates, Array, Array]:
+    """Everything with the candidates as the first axis."""
+    return (
         jax.tree.map(jnp.asarray, judges),
         jnp.moveaxis(ratios, 2, 0),
         jnp.moveaxis(values, 2, 0),
     )
-    return jax.lax.map(one, by_candidate).sum(axis=0)

@@ -9,8 +9,12 @@ import pytest
 
 import bayesdice_ppl as bd
 from bayesdice_ppl.fitting import flat_settings, read_inputs
-from bayesdice_ppl.fitting.choose_features import _divide
-from bayesdice_ppl.inference.held_out import fit_folds, held_out_losses
+from bayesdice_ppl.inference.held_out import (
+    deal_folds,
+    fit_folds,
+    held_out_losses,
+    held_out_products,
+)
 from bayesdice_ppl.moments import MomentSettings
 from tests.linear_world import POLICIES, TRUTH, chain_log
 
@@ -29,12 +33,16 @@ def test_the_loss_is_the_u_statistic_of_held_out_residuals(plain):
     n_cells, m = len(found.cells.count), logs.n_episodes
     ratios = rng.gamma(2.0, 0.5, (3, 2, 2, n_cells))
     values = rng.normal(size=(3, 2, 2))
-    held_out = _divide(m, 2, jax.random.key(0))
+    held_out = deal_folds(m, 2, jax.random.key(0))
     with jax.enable_x64(True):
         losses = held_out_losses(
             found.cells, found.candidates, ratios, values, held_out, MomentSettings(GAMMA)
         )
         losses = np.asarray(losses)
+        products = held_out_products(
+            found.cells, found.candidates, ratios, values, held_out, MomentSettings(GAMMA)
+        )
+        products = np.asarray(products).sum(axis=0)
 
     expected = np.zeros((3, m))
     for j, name in enumerate(policies):
@@ -68,6 +76,22 @@ def test_the_loss_is_the_u_statistic_of_held_out_residuals(plain):
                     others = sum(each[o] for o in episodes - {e}) / (len(episodes) - 1)
                     expected[v, e] += 0.5 * each[e] @ metric @ others
     np.testing.assert_allclose(losses, expected, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(np.einsum("vvm->vm", products), losses, rtol=1e-9)
+
+    # A mixture of fits is a fit too, whose loss is the quadratic form of the products.
+    weights = np.array([0.2, 0.5, 0.3])
+    with jax.enable_x64(True):
+        mixed = held_out_products(
+            found.cells,
+            found.candidates,
+            np.concatenate([np.einsum("v,vfnc->fnc", weights, ratios)[None], ratios]),
+            np.concatenate([np.einsum("v,vfn->fn", weights, values)[None], values]),
+            held_out,
+            MomentSettings(GAMMA),
+        )
+        # Its metric, too, is that of an average ratio, so that it is judged beside the others.
+        mixed = np.asarray(mixed).sum(axis=(0, 3))
+    np.testing.assert_allclose(mixed[0, 0], weights @ mixed[1:, 1:] @ weights, rtol=1e-9)
 
 
 def test_a_part_of_the_log_is_fitted_as_a_log_of_its_own(plain):
@@ -96,7 +120,7 @@ def test_a_part_of_the_log_is_fitted_as_a_log_of_its_own(plain):
 
 
 def test_every_episode_is_held_out_once():
-    held_out = _divide(23, 5, jax.random.key(1))
+    held_out = deal_folds(23, 5, jax.random.key(1))
     np.testing.assert_array_equal(held_out.sum(axis=0), 1)
     assert sorted(held_out.sum(axis=1).tolist()) == [4, 4, 5, 5, 5]
 
