@@ -161,7 +161,7 @@ def try_command(name: str, moments: int, seed: int) -> dict[str, object]:
             if name.endswith("overwrite"):
                 assert run_whole(words, place) in (0, 3)
             late = bool(killed % 2)
-            moment = float(rng.uniform(0.0, 0.3 * seconds if late else seconds))
+            moment = float(rng.uniform(0.0, 0.1 * seconds if late else seconds))
             if not kill_at(words, place, moment, after_scratch=late):
                 continue
             killed += 1

@@ -89,9 +89,10 @@ def look(logs: Logs, gamma: float, usable: Usable, terminated: str = "") -> Sect
             f"At gamma = 0 the states of the {m:,} first rows of episodes count. If every row is a "
             "decision of its own, ignore the columns of episodes and steps (ignore=, --ignore)."
         )
+    following = "next_obs" if logs.vector_states else "next_state"
     if rows is not None and rows.left_out:
         words = (
-            f"A column next_state that is filled in {rows.missing:,} rows, the last ones of "
+            f"A column {following} that is filled in {rows.missing:,} rows, the last ones of "
             "episodes that did not terminate, would keep them all."
         )
         if rows.left_out / n > gauges.LEFT_OUT.warns:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import html
+import math
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, final
+
+import numpy as np
 
 from bayesdice_ppl.checking.fault import ERROR, WARNING, Fault
 from bayesdice_ppl.checking.section import Section, counted
@@ -104,7 +107,7 @@ class LogReport(NamedTuple):
             "unused_columns": self.unused,
             "faults": [fault.to_dict() for fault in self.faults],
             "figures_of_whole_log": self.whole,
-            "figures": {section.name: dict(section.facts) for section in self.sections},
+            "figures": {section.name: _plain(section.facts) for section in self.sections},
         }
 
     def __str__(self) -> str:
@@ -200,6 +203,17 @@ class LogReport(NamedTuple):
                 )
                 parts.append(f"<table><tr>{head}</tr>{body}</table>")
         return "\n".join(parts)
+
+
+def _plain(content: Any) -> Any:
+    """Plain Python all the way down, with None for numbers that are not finite, as in JSON."""
+    if isinstance(content, Mapping):
+        return {str(key): _plain(value) for key, value in content.items()}
+    if isinstance(content, list | tuple):
+        return [_plain(value) for value in content]
+    if isinstance(content, np.generic):
+        content = content.item()
+    return None if isinstance(content, float) and not math.isfinite(content) else content
 
 
 def _escaped(text: Any) -> str:

@@ -172,4 +172,8 @@ def _cost_table(path: Path) -> list[tuple[str, Any]]:
         raise SettingsError(
             f"--costs: {path} needs the columns policy and cost, found {', '.join(table.columns)}."
         )
+    missing = table["policy"].is_null()
+    if missing.any():
+        row = int(missing.arg_true()[0]) + 1
+        raise SettingsError(f"--costs: {path}, row {row}: the policy is missing. Fill it in.")
     return [(str(name), cost) for name, cost in table.select("policy", "cost").iter_rows()]

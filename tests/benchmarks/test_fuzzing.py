@@ -32,6 +32,16 @@ def test_what_is_read_otherwise_is_a_finding(base, tmp_path):
     assert "was read as" in fuzzing.disagreement(found, tmp_path / kind, kind)
 
 
+def test_a_cost_without_a_policy_is_refused(tmp_path):
+    from bayesdice_ppl.cli.texts import read_costs
+    from bayesdice_ppl.errors import SettingsError
+
+    path = tmp_path / "costs.csv"
+    path.write_text("policy,cost\na,1.5\n,2\n")
+    with pytest.raises(SettingsError, match="row 2: the policy is missing"):
+        read_costs(str(path))
+
+
 def test_json_that_names_a_column_twice_is_refused(tmp_path):
     from bayesdice_ppl import read_logs
     from bayesdice_ppl.errors import LogsError
