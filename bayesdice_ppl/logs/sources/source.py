@@ -97,8 +97,12 @@ class SourceTable(NamedTuple):
 
 
 def _instead(columns: Mapping[str, str]) -> set[str]:
-    """Our names that a mapping of states leaves without a meaning: labels or vectors, not both."""
-    others = {"state": ("obs", "next_obs"), "obs": ("state", "next_state")}
+    """Our names that a mapping leaves without a meaning: labels or vectors; sets of other names."""
+    others = {
+        "state": ("obs", "next_obs"),
+        "obs": ("state", "next_state"),
+        "action": ("allowed_actions",),
+    }
     return {name for key in columns for name in others.get(key, ())} - set(columns)
 
 

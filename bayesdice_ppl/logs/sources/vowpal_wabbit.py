@@ -64,8 +64,7 @@ def read_vw(source: Any) -> SourceTable:
     if dangling:
         notes.append(f"{counted(dangling, 'line')} without a decision left out.")
     notes += _dropped(decisions)
-    actions, space, named = _name_actions(decisions)
-    notes += _offered(decisions)
+    actions, space, named, offered = _name_actions(decisions)
     states, seen = _name_states(decisions)
     frame = {
         "state": pl.Series(states),
@@ -74,6 +73,9 @@ def read_vw(source: Any) -> SourceTable:
         "reward": pl.Series([0.0 - one["cost"] for one in decisions]),
     }
     taken = {"state": seen, "action": named, "reward": "-_label_cost"}
+    if len({frozenset(labels) for labels in offered}) > 1:
+        frame["allowed_actions"] = pl.Series(offered)
+        taken["allowed_actions"] = "_multi"
     chances = [one["chance"] for one in decisions]
     if all(chance is not None for chance in chances):
         frame["propensity"] = pl.Series(chances)
@@ -227,19 +229,13 @@ def _dropped(decisions: list[dict[str, Any]]) -> list[str]:
     return [f"A share of {share:g} of all events was dropped at random before logging (pdrop)."]
 
 
-def _offered(decisions: list[dict[str, Any]]) -> list[str]:
-    """What to say where rows offer different numbers of actions."""
-    sizes = {len(one["multi"]) for one in decisions if one["multi"] is not None}
-    if len(sizes) < 2:
-        return []
-    return [
-        f"Rows offer from {min(sizes)} to {max(sizes)} actions. Candidates are valued as if all "
-        "actions of a state could be taken in each of its rows."
-    ]
+def _name_actions(
+    decisions: list[dict[str, Any]],
+) -> tuple[list[Any], list[Any], str, list[list[Any]]]:
+    """Labels of the logged actions and all labels; what they are; those that each row offered.
 
-
-def _name_actions(decisions: list[dict[str, Any]]) -> tuple[list[Any], list[Any], str]:
-    """Labels of the logged actions, all labels, and what they are: tags, numbers or features."""
+    Labels are tags, numbers or features. What was offered is empty where rows do not say.
+    """
     offers = [one["multi"] for one in decisions]
     if any(offer is None for offer in offers):
         space = {one["number"] for one in decisions}
@@ -248,6 +244,7 @@ def _name_actions(decisions: list[dict[str, Any]]) -> tuple[list[Any], list[Any]
             [one["number"] for one in decisions],
             sorted(space),
             "_label_Action (a number from 1)",
+            [],
         )
     tagged = all(isinstance(item.get("_tag"), str) for offer in offers for item in offer)
     if tagged:
@@ -273,9 +270,9 @@ def _name_actions(decisions: list[dict[str, Any]]) -> tuple[list[Any], list[Any]
                 f"{one['where']}: expected actions that differ, found {double!r} twice in _multi. "
                 "Give each a _tag of its own."
             )
-    offered = sorted({label for labels in names for label in labels})
+    every = sorted({label for labels in names for label in labels})
     logged = [labels[one["number"] - 1] for one, labels in zip(decisions, names, strict=True)]
-    return logged, offered, what
+    return logged, every, what, names
 
 
 def _name_states(decisions: list[dict[str, Any]]) -> tuple[list[Any], str]:

@@ -240,3 +240,41 @@ def test_files_of_the_open_bandit_dataset_are_known_by_their_columns(tmp_path):
     assert read_logs(path, columns=mapped).state_labels.tolist() == ["aa", "bb"]
     assert read_logs(path, columns=mapped).source is None
     assert "missing column" in refused(read_logs, path, layout="table")
+
+
+def test_actions_that_rows_offer_are_those_that_are_allowed():
+    """Three rows offer three items, one row two of them: its candidates share what is left."""
+
+    def offers(tags, chosen):
+        share = 1.0 / len(tags)
+        items = [{"_tag": tag, "price": 1.0} for tag in tags]
+        context = {"segment": "new", "_multi": items}
+        number = tags.index(chosen) + 1
+        ranking = [number, *(k + 1 for k in range(len(tags)) if k + 1 != number)]
+        return {
+            "_label_cost": -1.0,
+            "_label_probability": share,
+            "_label_Action": number,
+            "a": ranking,
+            "p": [share] * len(tags),
+            "c": context,
+        }
+
+    rows = [("abc", "a"), ("abc", "b"), ("cb", "b"), ("abc", "c")]
+    logs = Logs.from_vw([offers(list(tags), chosen) for tags, chosen in rows])
+    own = Logs.from_dataframe(
+        pl.DataFrame(
+            {
+                "state": ["new"] * 4,
+                "action": [chosen for _, chosen in rows],
+                "reward": [1.0] * 4,
+                "propensity": [1.0 / len(tags) for tags, _ in rows],
+                "allowed_actions": [list(tags) for tags, _ in rows],
+            }
+        ),
+        actions=["a", "b", "c"],
+    )
+    np.testing.assert_array_equal(logs.state, own.state)
+    np.testing.assert_array_equal(logs.allowed.mask, own.allowed.mask)
+    assert logs.source.taken["allowed_actions"] == "_multi"
+    assert Logs.from_vw([offers(list("abc"), c) for c in "aab"]).allowed is None
