@@ -39,6 +39,7 @@ TABLES = (
     "promise",
     "policy",
     "overidentification",
+    "comparison",
     "others",
     "risk_coverage",
     "fuzzing",

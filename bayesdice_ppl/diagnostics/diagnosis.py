@@ -2,6 +2,7 @@
 
 Support, chance constraint, range of the rewards and ELBO are read from the belief. With the logs,
 the logging policy is fitted like a candidate, and its value is compared with what the logs earned.
+Each candidate gets a verdict: good, look, or do not use.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import jax
 import numpy as np
 
 from bayesdice_ppl.belief import BeliefView, read_statistic
+from bayesdice_ppl.diagnostics.verdicts import Reason, Verdict, of_numbers, verdicts
 from bayesdice_ppl.errors import BeliefError, SettingsError
 from bayesdice_ppl.fitting import FitSettings, fit_flat, flat_settings
 from bayesdice_ppl.inference import Normalization
@@ -62,9 +64,12 @@ class Diagnosis:
     ----------
     checks
         In the order in which they were made.
+    verdicts
+        About each candidate: good, look, or do not use, with the reasons.
     """
 
     checks: tuple[Check, ...]
+    verdicts: tuple[Verdict, ...] = ()
 
     @property
     def passed(self) -> bool:
@@ -87,9 +92,37 @@ class Diagnosis:
 
     def __str__(self) -> str:
         marks = {True: "ok     ", False: "WARNING", None: "unknown"}
-        return plain_text(
-            "\n".join(f"{marks[c.passed]} {c.name}: {c.message}" for c in self.checks)
-        )
+        checks = [f"{marks[c.passed]} {c.name}: {c.message}" for c in self.checks]
+        return plain_text("\n".join([*checks, *map(str, self.verdicts)]))
+
+    def verdict(self, policy: str) -> Verdict:
+        """The verdict about one candidate.
+
+        Raises
+        ------
+        BeliefError
+            There is no such candidate.
+        """
+        for each in self.verdicts:
+            if each.policy == policy:
+                return each
+        known = ", ".join(each.policy for each in self.verdicts)
+        raise BeliefError(f"policy: expected one of {known}, found {policy!r}.")
+
+    @property
+    def by_policy(self) -> pl.DataFrame:
+        """A row for each reason, and one for each candidate without: a polars frame."""
+        import polars as pl
+
+        rows = [
+            (v.policy, v.word, r.check, r.number, r.threshold, r.sentence, r.link)
+            for v in self.verdicts
+            for r in (v.reasons or (Reason("", "", None, None, False, ""),))
+        ]
+        text, number = pl.String, pl.Float64
+        kinds = (text, text, text, number, number, text, text)
+        names = ("policy", "verdict", "check", "number", "threshold", "sentence", "link")
+        return pl.DataFrame(rows, schema=dict(zip(names, kinds, strict=True)), orient="row")
 
 
 def diagnose(
@@ -134,11 +167,19 @@ def diagnose(
         *_convergence(view),
         *_regularization(view),
     ]
+    own = [_range_by_policy(view), _convergence_by_policy(view)]
+    of_all = []
     if logs is not None:
-        checks.append(_self_check(view, logs))
+        checked = _self_check(view, logs)
+        checks.append(checked)
+        if checked.passed is False:
+            link = "docs/diagnostics.md#self-check"
+            of_all.append(Reason("self-check", checked.message, None, None, False, link))
         if policies is not None and view.settings.get("inference") == "svi":
-            checks.append(_against_exact(view, logs, policies))
-    return Diagnosis(tuple(checks))
+            check, far = _against_exact(view, logs, policies)
+            checks.append(check)
+            own.append(far)
+    return Diagnosis(tuple(checks), verdicts(view, own, of_all))
 
 
 def _support(view: BeliefView) -> list[Check]:
@@ -197,11 +238,7 @@ def _range(view: BeliefView) -> Check:
     statistic = read_statistic(view.belief)
     if not _in_reward_units(statistic):
         return Check("range", None, f"not made, because {statistic} is not in reward units.")
-    value, reward = view.value, view.reward
-    low, high = float(reward.min()), float(reward.max())
-    if view.settings["on_termination"] == "absorb":
-        low, high = min(low, 0.0), max(high, 0.0)
-    outside = ((value < low) | (value > high)).mean(axis=(0, 1))
+    outside, low, high = _outside(view)
     worst = view.names[int(np.argmax(outside))]
     return Check(
         "range",
@@ -211,16 +248,46 @@ def _range(view: BeliefView) -> Check:
     )
 
 
-def _convergence(view: BeliefView) -> list[Check]:
-    if not view.has(BeliefView.elbo):
-        return []
+def _outside(view: BeliefView) -> tuple[np.ndarray, float, float]:
+    """Share of each belief outside the range of the rewards, and that range."""
+    value, reward = view.value, view.reward
+    low, high = float(reward.min()), float(reward.max())
+    if view.settings["on_termination"] == "absorb":
+        low, high = min(low, 0.0), max(high, 0.0)
+    return ((value < low) | (value > high)).mean(axis=(0, 1)), low, high
+
+
+def _range_by_policy(view: BeliefView) -> dict[str, Reason]:
+    if not _in_reward_units(read_statistic(view.belief)):
+        return {}
+    outside, low, high = _outside(view)
+    sentence = f"share of the belief outside the range of the rewards, [{low:g}, {high:g}]."
+    return of_numbers("range", sentence, view.names, outside, OUTSIDE_WARN)
+
+
+def _elbo_change(view: BeliefView) -> np.ndarray:
+    """How far the ELBO moved between its last two windows; NaN where it is not finite."""
     elbo = view.elbo
     # By then the learning rate is nearly zero, and the start of the last window is long past.
     part = max(elbo.shape[1] // 40, 1)
     last, before = elbo[:, -part:], elbo[:, -2 * part : -part]
-    if not np.isfinite(last).all():
-        return [Check("convergence", False, "the last ELBO is not finite. Fit again.")]
     change = np.abs(last.mean(axis=1) - before.mean(axis=1))
+    return np.where(np.isfinite(last).all(axis=1), change, np.nan)
+
+
+def _convergence_by_policy(view: BeliefView) -> dict[str, Reason]:
+    if not view.has(BeliefView.elbo):
+        return {}
+    sentence = "the ELBO still changed over the last steps, in nats. Raise steps in Svi(...)."
+    return of_numbers("convergence", sentence, view.names, _elbo_change(view), ELBO_WARN)
+
+
+def _convergence(view: BeliefView) -> list[Check]:
+    if not view.has(BeliefView.elbo):
+        return []
+    change = _elbo_change(view)
+    if np.isnan(change).any():
+        return [Check("convergence", False, "the last ELBO is not finite. Fit again.")]
     worst = view.names[int(np.argmax(change))]
     return [
         Check(
@@ -296,11 +363,11 @@ def _logging_mean(view: BeliefView, logs: Logs) -> float:
 
 def _against_exact(
     view: BeliefView, logs: Logs, policies: Mapping[str, Policy | ContinuousPolicy]
-) -> Check:
+) -> tuple[Check, dict[str, Reason]]:
     """Compare SVI's moments with those of the closed form, where there is one."""
 
-    def check(passed: bool | None, message: str) -> Check:
-        return Check("svi against closed form", passed, message)
+    def check(passed: bool | None, message: str) -> tuple[Check, dict[str, Reason]]:
+        return Check("svi against closed form", passed, message), {}
 
     if read_statistic(view.belief) != "mean":
         return check(None, "only the mean can be compared. Fit again with inference='exact'.")
@@ -320,10 +387,13 @@ def _against_exact(
     safe = np.where(sd > 0, sd, 1.0)
     shift = np.abs(view.guide_mean - mean) / safe
     scale = np.abs(view.guide_sd - sd) / safe
-    return check(
+    found, _ = check(
         bool(shift.max() <= MEAN_WARN and scale.max() <= SD_WARN),
         f"means differ by at most {shift.max():.3f} posterior sd, and sds by {scale.max():.1%}.",
     )
+    sentence = "its mean, in sds, or its sd, as a share, is off that of the closed form. Fit again."
+    far = np.maximum(shift / MEAN_WARN, scale / SD_WARN) * MEAN_WARN
+    return found, of_numbers(found.name, sentence, view.names, far, MEAN_WARN)
 
 
 def _kept(view: BeliefView) -> dict[str, Any]:

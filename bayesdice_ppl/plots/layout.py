@@ -1,6 +1,7 @@
 """What all figures share: fonts, captions, names as they are, and places measured in inches."""
 
 from collections.abc import Iterable, Mapping
+from textwrap import fill
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -16,11 +17,27 @@ GRAY = "0.35"
 # the sides, the intervals, and the gap between names and intervals.
 ROW, TOP, BOTTOM, SIDE, INTERVALS, GAP = 0.28, 0.35, 0.6, 0.2, 5.0, 0.15
 
+_LETTERS = 20
+"""Letters of a line of a name."""
+
+# Inches of a map of cells: the upper margin without and with a title; the color bar, its numbers;
+# the least and the most width of the map.
+MAP_TOP, MAP_TITLED = 0.15, 0.35
+BAR, BAR_NUMBERS = 0.15, 0.75
+LEAST_MAP, MOST_MAP = 1.7, 8.0
+
 
 def set_caption(axes: "Axes", *parts: str) -> None:
     """Write the parts that are not empty above the axes, with semicolons between."""
     text = "; ".join(filter(None, parts))
     axes.set_title(text, loc="left", fontsize=SMALL_FONT, color=GRAY, parse_math=False)
+
+
+def as_written(names: Iterable[str], backend: str) -> list[str]:
+    """Names for ArviZ to write: long ones in lines, and no formula begun by a dollar sign."""
+    if backend != "matplotlib":
+        return list(names)
+    return [fill(name, _LETTERS).replace("$", r"\$") for name in names]
 
 
 def widest(figure: "Figure", texts: Iterable["Text"]) -> float:
@@ -69,3 +86,41 @@ def lay_out_rows(
 def logged_caption(logged: float | None) -> str:
     """What the dashed line is."""
     return "" if logged is None else f"dashed: logged value, {logged:.4g}"
+
+
+def lay_out_map(
+    figure: "Figure",
+    axes: "Axes",
+    bar: "Axes",
+    shape: tuple[int, ...],
+    cell: tuple[float, float],
+    *,
+    titled: bool = False,
+    below: float = BOTTOM,
+) -> None:
+    """Size a map so that cells are legible, and the names, as measured, fit beside them.
+
+    Parameters
+    ----------
+    figure, axes, bar
+        The figure, its map, and its color bar.
+    shape
+        Rows and columns.
+    cell
+        Width and height of a cell, inches.
+    titled
+        Whether there is a caption above.
+    below
+        Inches below the map.
+    """
+    n_rows, n_columns = shape
+    width = min(max(n_columns * cell[0], LEAST_MAP), MOST_MAP)
+    height = min(max(n_rows * cell[1], LEAST_MAP), MOST_MAP)
+    left = SIDE + widest(figure, axes.get_yticklabels()) + GAP
+    start = left + width + GAP
+    top = MAP_TITLED if titled else MAP_TOP
+    place(
+        figure,
+        (start + BAR + BAR_NUMBERS, below + height + top),
+        {axes: (left, below, width, height), bar: (start, below, BAR, height)},
+    )

@@ -8,24 +8,19 @@ import numpy as np
 
 from bayesdice_ppl.belief import BeliefView, Which, read_values
 from bayesdice_ppl.plots.forest import in_order
-from bayesdice_ppl.plots.layout import FONT, GAP, SIDE, SMALL_FONT, place, set_caption, widest
+from bayesdice_ppl.plots.layout import FONT, SMALL_FONT, lay_out_map, set_caption
 from bayesdice_ppl.selection.ranks import rank_probabilities as probabilities_of
 
 if TYPE_CHECKING:
     import xarray as xr
     from arviz_plots import PlotCollection
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 X_LABEL = "true place (1 is best)"
 COLOR_LABEL = "probability"
 # The most policies whose cells hold their number, and the most of which each is named.
 _NUMBERED, _NAMED = 12, 40
-# Inches: the upper margin without and with a title, the lower margin; the color bar, its numbers;
-# the least and the most width of the map; a cell with a number, and one without.
-_TOP, _TITLED, _BOTTOM = 0.15, 0.35, 0.6
-_BAR, _BAR_NUMBERS = 0.15, 0.75
-_LEAST, _MOST = 1.7, 8.0
+# Inches: a cell with a number, and one without.
 _CELL, _SMALL_CELL = (0.5, 0.3), (0.2, 0.2)
 
 
@@ -103,7 +98,8 @@ def _draw(collection: "PlotCollection", names: list[str], shares: np.ndarray, me
     figure.colorbar(image, cax=bar, label=COLOR_LABEL)
     bar.tick_params(labelsize=SMALL_FONT)
     set_caption(axes, method)
-    _lay_out(figure, axes, bar, shares.shape, _TITLED if method else _TOP)
+    cell = _CELL if n_places <= _NUMBERED else _SMALL_CELL
+    lay_out_map(figure, axes, bar, shares.shape, cell, titled=bool(method))
 
 
 def _write_numbers(axes: "Axes", shares: np.ndarray) -> None:
@@ -121,20 +117,3 @@ def _write_numbers(axes: "Axes", shares: np.ndarray) -> None:
             fontsize=SMALL_FONT,
             color="white" if dark else "0.2",
         )
-
-
-def _lay_out(
-    figure: "Figure", axes: "Axes", bar: "Axes", shape: tuple[int, ...], top: float
-) -> None:
-    """Size the figure so that cells are legible and the names, as measured, fit beside them."""
-    n_rows, n_places = shape
-    cell = _CELL if n_places <= _NUMBERED else _SMALL_CELL
-    width = float(np.clip(n_places * cell[0], _LEAST, _MOST))
-    height = float(np.clip(n_rows * cell[1], _LEAST, _MOST))
-    left = SIDE + widest(figure, axes.get_yticklabels()) + GAP
-    start = left + width + GAP
-    place(
-        figure,
-        (start + _BAR + _BAR_NUMBERS, _BOTTOM + height + top),
-        {axes: (left, _BOTTOM, width, height), bar: (start, _BOTTOM, _BAR, height)},
-    )

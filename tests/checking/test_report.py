@@ -39,6 +39,7 @@ def test_the_dict_is_json_and_has_the_documented_keys():
     assert list(told) == [
         "schema",
         "source",
+        "read_as",
         "gamma",
         "usable",
         "enough_for_candidates",

@@ -1,6 +1,7 @@
 """A diagnosis says ok where the belief is sound, and warns about each fault put into it."""
 
 import json
+from pathlib import Path
 
 import jax
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 
 import bayesdice_ppl as bd
 from bayesdice_ppl.errors import BeliefError
+from bayesdice_ppl.fitting.gauges import GAUGES
 
 
 @pytest.fixture(scope="module")
@@ -45,6 +47,9 @@ def test_a_belief_outside_the_rewards_range_fails(sound):
     diagnosis = bd.diagnose(moved)
     assert named(diagnosis)["range"].passed is False
     assert not diagnosis.passed
+    assert [verdict.word for verdict in diagnosis.verdicts] == ["look", "look"]
+    (reason,) = diagnosis.verdict("p0").reasons
+    assert (reason.check, reason.number, reason.threshold) == ("range", 1.0, 0.01)
 
 
 def test_an_elbo_that_still_rises_fails(sound):
@@ -52,7 +57,9 @@ def test_an_elbo_that_still_rises_fails(sound):
     rising = belief.copy(deep=True)
     shape = rising["fit_data"]["elbo"].shape
     rising["fit_data"]["elbo"][:] = np.broadcast_to(np.linspace(0.0, 100.0, shape[1]), shape)
-    assert named(bd.diagnose(rising))["convergence"].passed is False
+    diagnosis = bd.diagnose(rising)
+    assert named(diagnosis)["convergence"].passed is False
+    assert [reason.check for reason in diagnosis.verdict("p1").reasons] == ["convergence"]
 
 
 def test_logs_that_earned_something_else_fail_the_self_check(sound):
@@ -60,7 +67,9 @@ def test_logs_that_earned_something_else_fail_the_self_check(sound):
     other = belief.copy(deep=True)
     other.attrs["logged_value"] = float(other.attrs["logged_value"]) + 100.0
     other.attrs["logged_value_tail"] = 0.0
-    assert named(bd.diagnose(other, logs))["self-check"].passed is False
+    diagnosis = bd.diagnose(other, logs)
+    assert named(diagnosis)["self-check"].passed is False
+    assert {verdict.word for verdict in diagnosis.verdicts} == {"look"}
 
 
 def test_a_standard_error_that_is_none_is_unknown_and_not_ok(sound):
@@ -75,7 +84,11 @@ def test_a_guide_that_is_too_wide_fails_against_the_closed_form(sound):
     logs, policies, belief = sound
     wide = belief.copy(deep=True)
     wide["constant_data"]["guide_sd"] = 1.5 * wide["constant_data"]["guide_sd"]
-    assert named(bd.diagnose(wide, logs, policies))["svi against closed form"].passed is False
+    diagnosis = bd.diagnose(wide, logs, policies)
+    assert named(diagnosis)["svi against closed form"].passed is False
+    reasons = diagnosis.verdict("p0").reasons
+    assert [reason.check for reason in reasons] == ["svi against closed form"]
+    assert reasons[0].number > 0.4
 
 
 def test_every_support_warning_is_a_failed_check(sound):
@@ -84,6 +97,37 @@ def test_every_support_warning_is_a_failed_check(sound):
     entry = {"policy": "a", "reason": "was never seen.", "abstain": True}
     warned.attrs["support_warnings"] = json.dumps([entry])
     assert named(bd.diagnose(warned))["support"] == ("support", False, "a: was never seen.")
+
+
+def test_a_verdict_has_its_reasons_with_numbers_and_links(sound):
+    _, _, belief = sound
+    plain = bd.diagnose(belief)
+    assert {verdict.word for verdict in plain.verdicts} == {"good"}
+    assert "p0: good" in str(plain)
+    warned = belief.copy(deep=True)
+    entry = {"policy": "p0", "reason": "has few.", "abstain": False, "name": "effective episodes"}
+    worse = {**entry, "reason": "has none.", "abstain": True, "number": 3.0, "threshold": 10.0}
+    warned.attrs["support_warnings"] = json.dumps([entry, worse])
+    diagnosis = bd.diagnose(warned)
+    verdict = diagnosis.verdict("p0")
+    assert verdict.word == "do not use"
+    assert [reason.sentence for reason in verdict.reasons] == ["has none.", "has few."]
+    assert verdict.reasons[0][2:4] == (3.0, 10.0)
+    assert verdict.reasons[0].link == "docs/warnings.md#effective-episodes"
+    assert "(3, threshold 10)" in str(diagnosis)
+    assert diagnosis.verdict("p1").word == "good"
+    assert diagnosis.by_policy["verdict"].to_list() == ["do not use", "do not use", "good"]
+    with pytest.raises(BeliefError, match="p0, p1"):
+        diagnosis.verdict("nobody")
+
+
+def test_every_link_of_a_reason_leads_somewhere():
+    docs = Path(__file__).parents[2] / "docs"
+    page = (docs / "diagnostics.md").read_text(encoding="utf-8")
+    for check in ("range", "convergence", "self-check", "svi against closed form"):
+        assert f"\n## {check}\n" in page.lower()
+    named = (docs / "warnings.md").read_text(encoding="utf-8")
+    assert all(f'<a id="{gauge.name.replace(" ", "-")}">' in named for gauge in GAUGES)
 
 
 def test_another_tree_is_refused():

@@ -49,4 +49,5 @@ def test_names_are_different_and_the_page_has_them_all():
             "never" if math.isinf(number) else f"{side} {number:g}"
             for number in (gauge.warns, gauge.abstains)
         )
-        assert f"| {gauge.name} | {gauge.meaning} | {warns} | {abstains} |" in page
+        anchor = f'<a id="{gauge.name.replace(" ", "-")}"></a>'
+        assert f"| {anchor}{gauge.name} | {gauge.meaning} | {warns} | {abstains} |" in page
