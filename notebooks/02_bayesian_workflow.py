@@ -23,7 +23,7 @@ import jax
 import bayesdice_ppl as bd
 
 logs, policies, *_ = bd.datasets.open_bandit()
-belief = bd.fit(logs, policies, gamma=0.0, rng_key=jax.random.key(1), include_logged=True)
+belief = bd.fit(logs, policies, gamma=0.0, rng_key=jax.random.key(1), draws=1000)
 bd.summary(belief, round_to=5)
 
 # %% [markdown]
@@ -54,8 +54,7 @@ bd.plots.support(belief)
 # Groups for ArviZ are made on demand. The prior of a value is wide on purpose.
 
 # %%
-light = bd.fit(logs, policies, gamma=0.0, rng_key=jax.random.key(1), draws=500)
-full = bd.add_prior(light, logs, policies, rng_key=jax.random.key(2))
+full = bd.add_prior(belief, logs, policies, rng_key=jax.random.key(2))
 az.plot_prior_posterior(full, var_names="value", coords={"policy": ["bts", "uniform"]})
 
 # %% [markdown]
@@ -65,8 +64,9 @@ az.plot_prior_posterior(full, var_names="value", coords={"policy": ["bts", "unif
 # intervals hold them? (Twenty logs keep this short; take two hundred.)
 
 # %%
+part = bd.Logs.from_dataframe(logs.to_dataframe().head(2000))
 calibration = bd.calibrate(
-    logs, policies, gamma=0.0, rng_key=jax.random.key(3), trials=20, draws=500, cluster="transition"
+    part, policies, gamma=0.0, rng_key=jax.random.key(3), trials=20, draws=500, cluster="transition"
 )
 print(calibration)
 bd.plots.coverage(calibration)
