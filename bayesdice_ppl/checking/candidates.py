@@ -19,7 +19,7 @@ from bayesdice_ppl.logs.labels import shown_all
 from bayesdice_ppl.policies import ContinuousPolicy, Policy
 
 KIND, UNSEEN = "candidates", "support"
-HEADINGS = ("policy", "unlogged steps", "unknown steps", "effective transitions", "top episode")
+HEADINGS = ("policy", "unlogged", "unknown", "effective rows", "top episode")
 
 
 class JudgedCandidates(NamedTuple):
