@@ -19,7 +19,7 @@ from bayesdice_ppl.checks import between, discount, one_of
 from bayesdice_ppl.errors import LogsError, SettingsError
 from bayesdice_ppl.features.maps import FeatureChoice
 from bayesdice_ppl.keys import check_key
-from bayesdice_ppl.logs import Logs, RewardUnits, reward_units
+from bayesdice_ppl.logs import Logs, RewardUnits, check_one_reward, reward_units
 from bayesdice_ppl.policies import ContinuousPolicy, Policy
 
 
@@ -175,12 +175,7 @@ class Query:
             )
         object.__setattr__(self, "gamma", discount(self.gamma))
         one_of("on_termination", self.on_termination, ("restart", "absorb"))
-        if len(self.logs.rewards) > 1:
-            names = ", ".join(self.logs.rewards)
-            raise LogsError(
-                f"logs: expected one reward for this method, found {names}. Take one of them: "
-                f"logs.with_reward({self.logs.rewards[0]!r}) (--reward {self.logs.rewards[0]})."
-            )
+        check_one_reward(self.logs.rewards, "this method")
         if not self.restart and self.gamma == 1.0 and self.logs.terminated.any():
             raise SettingsError(
                 "on_termination: at gamma = 1 a policy that is absorbed has no value, found "

@@ -202,16 +202,16 @@ def read_warnings(
         return None
     variables = list(statistic) if isinstance(statistic, Mapping) else [str(statistic)]
     told = {name: view.other_warnings.get(name, found) for name in variables}
-    keys = [{(each.policy, each.reason) for each in own} for own in told.values()]
+    keys = [{each[:3] for each in own} for own in told.values()]
     common = set.intersection(*keys)
     # What is said of every reward alike is said once, the rest with the reward's name.
-    merged: dict[tuple[str, ...], SupportWarning] = {}
+    merged: dict[tuple[str | bool, ...], SupportWarning] = {}
     for name, own in told.items():
         for each in own:
-            if each[:2] in common:
-                merged.setdefault(each[:2], each)
+            if each[:3] in common:
+                merged.setdefault(each[:3], each)
             else:
-                merged[(name, *each[:2])] = each._replace(reason=f"{name}: {each.reason}")
+                merged[(name, *each[:3])] = each._replace(reason=f"{name}: {each.reason}")
     found = tuple(merged.values())
     return [each for each in found if each.policy in names]
 

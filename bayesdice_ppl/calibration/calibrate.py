@@ -14,11 +14,11 @@ from bayesdice_ppl.belief import read_values, read_warnings
 from bayesdice_ppl.calibration.calibration import Calibration
 from bayesdice_ppl.calibration.resampling import resampled, units_to_draw
 from bayesdice_ppl.calibration.worlds import table_world
-from bayesdice_ppl.errors import BayesDiceError, SettingsError
+from bayesdice_ppl.errors import BayesDiceError, PoliciesError, SettingsError
 from bayesdice_ppl.fitting import fit
 from bayesdice_ppl.keys import check_key, seed_sequence
-from bayesdice_ppl.logs import Logs
-from bayesdice_ppl.policies import Policies
+from bayesdice_ppl.logs import Logs, check_one_reward
+from bayesdice_ppl.policies import Policies, RowPolicy
 from bayesdice_ppl.progress import parts
 from bayesdice_ppl.simulation import simulate, true_value
 
@@ -91,6 +91,10 @@ def calibrate(
 
     Raises
     ------
+    LogsError
+        The log has several rewards.
+    PoliciesError
+        A candidate is by logged row, and knows no other logs.
     SettingsError
         A word or a number is none of those above, or half of the logs cannot be fitted.
 
@@ -118,8 +122,10 @@ def calibrate(
         )
     rng = np.random.default_rng(seed_sequence(rng_key))
     keys = jax.random.split(jax.random.fold_in(rng_key, 1), trials + 1)
+    _refuse_rows(candidates)
     if isinstance(source, Logs):
         checks.one_of("kind", kind, KINDS)
+        check_one_reward(source.rewards, "a calibration")
         restart = settings.get("on_termination", "restart") == "restart"
         made = _from_logs(source, candidates, gamma, kind, restart, rng)
         if kind == "bootstrap":
@@ -138,6 +144,16 @@ def calibrate(
             source, candidates, gamma, (behavior, n_episodes, max_steps), keys[trials]
         )
     return _run(made, candidates, fitted, keys[:trials], kind)
+
+
+def _refuse_rows(policies: Policies) -> None:
+    """Refuse candidates by logged row: rows of another log have other numbers."""
+    for name, policy in policies.items():
+        if isinstance(policy, RowPolicy):
+            raise PoliciesError(
+                f"policy {name!r}: expected a candidate that can be asked about other logs, found "
+                "one by logged row. Give a table or a function of states."
+            )
 
 
 def _from_logs(

@@ -29,9 +29,9 @@ def recalibrate(belief: DataTree, calibration: Calibration) -> DataTree:
     Returns
     -------
     xarray.DataTree
-        The belief with other draws of ``value``, and a note for each candidate of what was done.
-        Draws keep their order, so that values move together as before. Other variables, and the
-        warnings, are those of the belief.
+        The belief with other draws of ``value``, also under the name of its statistic or reward,
+        and a note for each candidate of what was done. Draws keep their order, so that values move
+        together as before. Other variables, and the warnings, are those of the belief.
 
     Raises
     ------
@@ -78,6 +78,10 @@ def recalibrate(belief: DataTree, calibration: Calibration) -> DataTree:
     value = found["posterior"]["value"]
     dims = [dim for dim in ("chain", "draw", "policy") if dim in value.dims]
     array = values if "chain" in value.dims else values[0]
-    found["posterior"]["value"] = value.transpose(*dims).copy(data=array)
+    moved = value.transpose(*dims).copy(data=array)
+    # The first statistic, or reward, stands under its own name too.
+    for own, each in belief["posterior"].dataset.data_vars.items():
+        if each.dims == value.dims and each.equals(belief["posterior"].dataset["value"]):
+            found["posterior"][str(own)] = moved
     annotate(found, notes=[*BeliefView(belief).notes, *notes])
     return found

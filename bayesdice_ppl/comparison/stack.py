@@ -50,7 +50,8 @@ def stack(
     xarray.DataTree
         A belief with as many draws as the first. Each draw is one draw of one belief, for all
         candidates together, and each belief has a number of draws in proportion to its weight.
-        Every warning of a belief of some weight is a warning of the average.
+        Every warning of a belief of some weight is a warning of the average. Of beliefs of several
+        rewards it is the average of the first, which a note says.
 
     Raises
     ------
@@ -72,11 +73,11 @@ def stack(
                 f"{', '.join(first.names)} in {names[0]!r} and {', '.join(draws[name].names)} in "
                 f"{name!r}."
             )
-        if read_statistic(beliefs[name]) != read_statistic(beliefs[names[0]]):
+        if _what(beliefs[name]) != _what(beliefs[names[0]]):
             raise BeliefError(
-                f"stack: expected one statistic in all beliefs, found "
-                f"{read_statistic(beliefs[names[0]])} in {names[0]!r} and "
-                f"{read_statistic(beliefs[name])} in {name!r}."
+                f"stack: expected one statistic of one reward in all beliefs, found "
+                f"{_what(beliefs[names[0]])} in {names[0]!r} and {_what(beliefs[name])} in "
+                f"{name!r}."
             )
     size = first.values.shape[0] * first.values.shape[1]
     taken = []
@@ -89,6 +90,9 @@ def stack(
     mixed = np.concatenate(taken)
     shuffled = np.asarray(jax.random.permutation(jax.random.fold_in(rng_key, len(names)), size))
     view = BeliefView(beliefs[names[0]])
+    told = (
+        f"; of {', '.join(view.rewards)} it is of {view.rewards[0]} alone" if view.rewards else ""
+    )
     return make_belief(
         mixed[shuffled],
         first.names,
@@ -97,8 +101,15 @@ def stack(
         notes=[
             "an average of beliefs: "
             + ", ".join(f"{name} {w:.3g}" for name, w in zip(names, share, strict=True))
+            + told
         ],
     )
+
+
+def _what(belief: DataTree) -> str:
+    """What the values of a belief are: a statistic, and of which reward where there are several."""
+    rewards = BeliefView(belief).rewards
+    return f"{read_statistic(belief)}{f' of {rewards[0]}' if rewards else ''}"
 
 
 def _checked(beliefs: Mapping[str, DataTree], given: Mapping[str, float]) -> list[float]:

@@ -16,7 +16,7 @@ import jax
 import numpy as np
 
 from bayesdice_ppl.belief import BeliefView, read_statistic
-from bayesdice_ppl.diagnostics.verdicts import Reason, Verdict, of_numbers, verdicts
+from bayesdice_ppl.diagnostics.verdicts import Reason, Verdict, of_numbers, verdicts, warnings_of
 from bayesdice_ppl.errors import BeliefError, SettingsError
 from bayesdice_ppl.fitting import FitSettings, fit_flat, flat_settings
 from bayesdice_ppl.inference import Normalization
@@ -183,7 +183,7 @@ def diagnose(
 
 
 def _support(view: BeliefView) -> list[Check]:
-    found = view.support_warnings
+    found = warnings_of(view)
     if not found:
         return [Check("support", True, "the log covers every candidate.")]
     return [Check("support", False, warning.sentence) for warning in found]
@@ -414,6 +414,9 @@ def _refit(
     view: BeliefView, logs: Logs, policies: Mapping[str, Policy | ContinuousPolicy]
 ) -> BeliefView:
     engine = "exact" if _settings(view).form.affine_multipliers else "svi"
+    if len(logs.rewards) > 1:
+        # The value is that of the first reward.
+        logs = logs.with_reward(logs.reward_name)
     # The closed form is not random, and the two draws of `fit` are not used.
     belief = fit_flat(
         logs, policies, rng_key=jax.random.key(0), inference=engine, draws=2, **_kept(view)

@@ -12,7 +12,7 @@ from typing import NamedTuple, final
 import numpy as np
 from jaxtyping import Float
 
-from bayesdice_ppl.belief import BeliefView, SupportWarning
+from bayesdice_ppl.belief import BeliefView, SupportWarning, read_warnings
 
 GOOD, LOOK, REFUSE = "good", "look", "do not use"
 
@@ -73,6 +73,14 @@ class Verdict(NamedTuple):
                 figure = f" ({reason.number:.3g}, threshold {reason.threshold:.3g})"
             told.append(f"    {reason.check}{figure}: {reason.sentence} See {reason.link}.")
         return "\n".join(told)
+
+
+def warnings_of(view: BeliefView) -> list[SupportWarning]:
+    """What a belief warns of, of every reward that it has; the reasons say of which."""
+    if not view.rewards:
+        return list(view.support_warnings or ())
+    every = dict.fromkeys(map(str, view.rewards), 1.0)
+    return read_warnings(view.belief, tuple(view.names), every) or []
 
 
 def of_gauge(warning: SupportWarning) -> Reason:
@@ -137,7 +145,7 @@ def verdicts(
     of_all
         Reasons that concern every candidate.
     """
-    warnings, more, shared = view.support_warnings or (), list(found), tuple(of_all)
+    warnings, more, shared = warnings_of(view), list(found), tuple(of_all)
     made = []
     for name in view.names:
         reasons = [of_gauge(warning) for warning in warnings if warning.policy == name]

@@ -7,6 +7,15 @@ guesses nothing. What cannot be used as it stands is refused, with the row and t
 from bayesdice_ppl.logs.horizon import UsableRows, usable_rows
 from bayesdice_ppl.logs.logs import Logs
 from bayesdice_ppl.logs.reading import read_logs
+from bayesdice_ppl.logs.rewards import check_one_reward
 from bayesdice_ppl.logs.units import RewardUnits, reward_units
 
-__all__ = ["Logs", "RewardUnits", "UsableRows", "read_logs", "reward_units", "usable_rows"]
+__all__ = [
+    "Logs",
+    "RewardUnits",
+    "UsableRows",
+    "check_one_reward",
+    "read_logs",
+    "reward_units",
+    "usable_rows",
+]

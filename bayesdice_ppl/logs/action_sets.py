@@ -160,6 +160,28 @@ def _labels(each: pl.Series, action: pl.Series) -> pl.Series:
     return labels
 
 
+def check_declared(sets: RowSets, declared: Shaped[np.ndarray, " k"] | None) -> None:
+    """Refuse an action that a row allows and the declared action space lacks.
+
+    Raises
+    ------
+    LogsError
+        With the row.
+    """
+    if declared is None:
+        return
+    known = set(declared.tolist())
+    unknown = np.array([label not in known for label in sets.labels.tolist()])
+    outside = sets.mask[:, unknown].any(axis=1)[sets.of_row]
+    if outside.any():
+        row = first_row(outside)
+        label = sets.labels[unknown & sets.mask[sets.of_row[row]]][0]
+        raise LogsError(
+            f"row {row + 1}, column {COLUMN!r}: expected actions of the declared action space, "
+            f"found {shown(label)}. Add it to actions= (--actions), or correct the row."
+        )
+
+
 def with_sets(state: pl.Series, sets: RowSets) -> pl.Series:
     """Label each row by its state and its set: ``x [a|b]``."""
     texts = pl.Series([sets.text(k) for k in range(len(sets.mask))], dtype=pl.String)

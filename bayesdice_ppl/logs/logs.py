@@ -17,7 +17,13 @@ from jaxtyping import Bool, Float, Int, Shaped
 
 from bayesdice_ppl.checks import listed
 from bayesdice_ppl.errors import LogsError
-from bayesdice_ppl.logs.action_sets import ActionSets, read_sets, sets_of_states, with_sets
+from bayesdice_ppl.logs.action_sets import (
+    ActionSets,
+    check_declared,
+    read_sets,
+    sets_of_states,
+    with_sets,
+)
 from bayesdice_ppl.logs.actions import code_actions
 from bayesdice_ppl.logs.columns import read_flags, read_propensities, read_rewards
 from bayesdice_ppl.logs.episodes import group_episodes
@@ -314,6 +320,7 @@ class Logs(FromSources):
         coded = code_actions(action, actions, order)
         allowed = None
         if sets is not None:
+            check_declared(sets, coded.declared)
             allowed = sets_of_states(sets, order, states.state, len(states.labels), labels)
         return cls(
             episode=episodes.number,
@@ -352,7 +359,8 @@ class Logs(FromSources):
             "step": self.step,
             **_columns(before, self.seen_states, self.state),
             **_columns("action", actions, self.action),
-            "reward": self.reward,
+            # Another reward may have the name "reward".
+            (self.reward_name if "reward" in self.other_rewards else "reward"): self.reward,
             **({} if self.allowed else _columns(after, states, self.next_state)),
             "terminated": self.terminated,
             "truncated": self.truncated,

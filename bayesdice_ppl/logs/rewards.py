@@ -15,9 +15,13 @@ from jaxtyping import Float, Int
 from bayesdice_ppl.checks import listed
 from bayesdice_ppl.errors import LogsError
 from bayesdice_ppl.logs.columns import read_rewards
+from bayesdice_ppl.logs.schema import COLUMNS
 
-RESERVED = ("value", "loss", "weight", "chain", "draw", "policy")
-"""Names that a belief gives to something else."""
+RESERVED = (
+    *("value", "loss", "weight", "weights", "noise"),
+    *("chain", "draw", "policy", "other_policy", "pair", "feature", "component"),
+)
+"""Names that a belief gives to something else: its variables, and its dims."""
 
 
 def split_rewards(
@@ -72,12 +76,39 @@ def split_rewards(
                 f"reward: expected names that a belief can hold, found {name!r}. Rename the "
                 f"column: {', '.join(RESERVED)} and names with a slash mean something else there."
             )
+        if name != names[0] and name != "reward" and name in COLUMNS:
+            raise LogsError(
+                f"reward: expected further columns without a meaning of their own, found {name!r}, "
+                "which a log takes for something else. Rename the column."
+            )
         taken = [key for key, source in (columns or {}).items() if source == name]
         if taken:
             raise LogsError(
                 f"reward: the column {name!r} is mapped to {taken[0]!r} too. Give it one meaning."
             )
     return frame.drop(names[1:]), {**(columns or {}), "reward": names[0]}, names
+
+
+def check_one_reward(rewards: Sequence[str], asker: str) -> None:
+    """Refuse a log of several rewards where only one can be told of.
+
+    Parameters
+    ----------
+    rewards
+        Names of the log's rewards.
+    asker
+        What takes only one, for the message.
+
+    Raises
+    ------
+    LogsError
+        There are several.
+    """
+    if len(rewards) > 1:
+        raise LogsError(
+            f"logs: expected one reward for {asker}, found {', '.join(rewards)}. Take one of them: "
+            f"logs.with_reward({rewards[0]!r}) (--reward {rewards[0]})."
+        )
 
 
 def read_other_rewards(

@@ -104,13 +104,13 @@ class RowPolicy:
         PoliciesError
             A row of the log is missing, a state is no row, or rows of one labeled state differ.
         """
-        place = np.full(max(int(self.rows.max()), int(logs.row.max())) + 1, MISSING)
-        place[self.rows] = np.arange(len(self.rows))
         if self.rows.max() > logs.row.max():
             raise PoliciesError(
                 f"policy {name!r}: expected rows of the log, 1 to {logs.row.max():,}, found row "
                 f"{self.rows.max():,}. Was it made for another log?"
             )
+        place = np.full(int(logs.row.max()) + 1, MISSING)
+        place[self.rows] = np.arange(len(self.rows))
         found = place[logs.row]
         if (found == MISSING).any():
             row = logs.row[np.flatnonzero(found == MISSING)[0]]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import zipfile
+import zlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,14 @@ ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
 _KNOWN = ("activation", "sd", "log_sd", "actions", "temperature", "center", "scale")
 
 
+_DAMAGED = (
+    *(OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error),
+    # Kinds of compression and encryption that nobody writes; a shape that no memory holds.
+    *(NotImplementedError, RuntimeError, MemoryError),
+)
+"""What reading a damaged file raises."""
+
+
 def read_network(path: str | os.PathLike[str]) -> Policy | ContinuousPolicy:
     """Read a policy from a ``.npz`` file.
 
@@ -63,7 +72,7 @@ def read_network(path: str | os.PathLike[str]) -> Policy | ContinuousPolicy:
 def network_policy(arrays: Mapping[str, Any]) -> Policy | ContinuousPolicy:
     """Make a policy of the arrays of a network; see `read_network`."""
     layers = _layers(arrays)
-    activation = str(np.asarray(arrays.get("activation", "")).item())
+    activation = str(_single(arrays, "activation")) if "activation" in arrays else ""
     if len(layers) > 1 and activation not in ACTIVATIONS:
         raise PoliciesError(
             f"activation: expected one of {', '.join(ACTIVATIONS)}, found {activation!r}."
@@ -99,7 +108,10 @@ def network_policy(arrays: Mapping[str, Any]) -> Policy | ContinuousPolicy:
         if sd.shape not in ((), (n_actions,)):
             raise PoliciesError(f"sd: expected one number or {n_actions}, found shape {sd.shape}.")
         return GaussianPolicy(output, sd)
-    temperature = float(_numbers(arrays, "temperature")) if "temperature" in arrays else 1.0
+    temperature = 1.0
+    if "temperature" in arrays:
+        _numbers(arrays, "temperature")
+        temperature = float(_single(arrays, "temperature"))
     policy = softmax(output, temperature)
     if "actions" not in arrays:
         return policy
@@ -125,7 +137,7 @@ def _arrays(source: Path) -> dict[str, np.ndarray]:
             return {name: archive[name] for name in archive.files}
     except FileNotFoundError:
         raise PoliciesError(f"{source}: there is no such file.") from None
-    except (OSError, ValueError, zipfile.BadZipFile, EOFError, KeyError) as cause:
+    except _DAMAGED as cause:
         raise PoliciesError(
             f"{source}: expected arrays of numbers in .npz, as np.savez writes them, found another "
             f"or a damaged file ({cause}). Objects and pickles are not read."
@@ -147,13 +159,21 @@ def _layers(arrays: Mapping[str, Any]) -> list[tuple[np.ndarray, np.ndarray]]:
         weight = _numbers(arrays, f"weight_{k}")
         bias = _numbers(arrays, f"bias_{k}")
         before = layers[-1][1].shape[0] if layers else (weight.shape[0] if weight.ndim else 0)
-        if weight.ndim != 2 or weight.shape[0] != before or bias.shape != weight.shape[1:]:
+        fits = weight.ndim == 2 and weight.shape[0] == before and bias.shape == weight.shape[1:]
+        if not fits or not weight.size:
             raise PoliciesError(
                 f"weight_{k}: expected shape ({before or 'p'}, h) and bias_{k} of shape (h,), "
                 f"found {weight.shape} and {bias.shape}. A layer is x @ weight + bias."
             )
         layers.append((weight, bias))
     return layers
+
+
+def _single(arrays: Mapping[str, Any], name: str) -> Any:
+    found = np.asarray(arrays[name])
+    if found.size != 1:
+        raise PoliciesError(f"{name}: expected one, found an array of shape {found.shape}.")
+    return found.item()
 
 
 def _numbers(arrays: Mapping[str, Any], name: str) -> np.ndarray:

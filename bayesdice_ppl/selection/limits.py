@@ -1,4 +1,4 @@
-"""LaunchLimits on what else a candidate may do: cost at most this, quality at least that.
+"""Limits on what else a candidate may do: cost at most this, quality at least that.
 
 A belief of several rewards has joint draws of all. A candidate is within its limits in a draw if
 every limited value of that draw is. It may go live if the share of such draws is high enough, and
@@ -29,7 +29,7 @@ CONFIDENCE = 0.9
 
 @final
 class LaunchLimits(NamedTuple):
-    """LaunchLimits as they were asked for.
+    """Limits as they were asked for.
 
     Attributes
     ----------

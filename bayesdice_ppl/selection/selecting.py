@@ -33,7 +33,7 @@ from bayesdice_ppl.scores import Score
 from bayesdice_ppl.selection.certificate import certify, judge
 from bayesdice_ppl.selection.limits import Bounds, LaunchLimits, check_limits, keep_within
 from bayesdice_ppl.selection.problem import RankingProblem
-from bayesdice_ppl.selection.rewards_table import ranked_reward, rewards_table
+from bayesdice_ppl.selection.rewards_table import ranked_reward, rewards_table, several_rewards
 from bayesdice_ppl.selection.rules import check_choice, check_rules, keep_admissible
 from bayesdice_ppl.selection.selection import Selection
 from bayesdice_ppl.selection.solvers import Found, solve
@@ -162,7 +162,10 @@ def select(
     preference = sorted(range(n_policies), key=lambda i: (-mean[i], names[i]))
 
     problem = RankingProblem(values, score, rules).permuted(preference)
-    plain = not isinstance(statistic, Mapping) and str(statistic) == "value"
+    plain = not isinstance(statistic, Mapping) and str(statistic) in (
+        "value",
+        *several_rewards(belief)[:1],
+    )
     parts = read_unseen(belief, names) if plain else None
     on_unseen = [] if parts is None else notes_on_turning(values, parts, score, names)
     if within is not None and limited is not None:

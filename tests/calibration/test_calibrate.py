@@ -169,6 +169,34 @@ def test_wrong_questions_are_refused(given, message, pulls):
         bd.calibrate(*pulls, gamma=0.0, rng_key=KEY, **given)
 
 
+def test_a_log_of_several_rewards_is_refused(pulls):
+    logs, policies = pulls
+    both = bd.Logs.from_dataframe(
+        logs.to_dataframe().with_columns(cost=1.0), reward=["reward", "cost"], actions=[0]
+    )
+    with pytest.raises(BayesDiceError, match=r"for a calibration, found reward, cost"):
+        bd.calibrate(both, policies, gamma=0.0, rng_key=KEY)
+
+
+def test_candidates_by_logged_row_are_refused(pulls):
+    logs, _ = pulls
+    rows = bd.policies.RowPolicy(np.ones((PULLS, 1)), [0])
+    with pytest.raises(BayesDiceError, match=r"policy 'a': .* found one by logged row"):
+        bd.calibrate(logs, {"a": rows}, gamma=0.0, rng_key=KEY)
+
+
+def test_the_value_moves_under_its_own_name_too():
+    values = np.random.default_rng(3).normal(size=(500, 1))
+    others = {"quality": values, "cost": values + 1.0}
+    belief = make_belief(values, ["a"], statistics=others, rewards=["quality", "cost"])
+    zeros = np.zeros((100, 1))
+    record = bd.Calibration(("a",), "sbc", zeros + 2.0, zeros, zeros + 1.0, zeros, zeros > 0)
+    found = bd.recalibrate(belief, record)["posterior"]
+    assert np.abs(found["value"] - belief["posterior/value"]).max() > 1.0
+    np.testing.assert_array_equal(found["quality"], found["value"])
+    np.testing.assert_array_equal(found["cost"], belief["posterior/cost"])
+
+
 def test_an_environment_needs_a_policy_that_plays(pulls):
     world = bd.simulation.make_world("bandit", alpha=0.5, candidates=(0.0, 1.0))
     with pytest.raises(BayesDiceError, match="behavior="):

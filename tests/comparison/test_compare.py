@@ -118,3 +118,12 @@ def test_features_of_ones_own_must_be_given_as_they_were():
     )
     with pytest.raises(BayesDiceError, match="give its settings in place"):
         bd.compare({"a": belief, "b": {}}, logs, POLICIES, rng_key=KEY)
+
+
+def test_a_log_of_several_rewards_is_refused(world):
+    logs, policies = world
+    frame = logs.to_dataframe().with_columns(cost=1.0)
+    both = bd.Logs.from_dataframe(frame, reward=["reward", "cost"])
+    models = {"one": {"prior": bd.Prior()}, "two": {"prior": bd.Prior(1.0)}}
+    with pytest.raises(BayesDiceError, match=r"for a comparison, found reward, cost"):
+        bd.compare(models, both, policies, rng_key=KEY, gamma=0.9)

@@ -73,3 +73,13 @@ def test_other_candidates_are_refused():
     parts = {"one": belief(1), "two": belief(2, names=("a", "c"))}
     with pytest.raises(BayesDiceError, match="the same candidates"):
         bd.stack(parts, {"one": 0.5, "two": 0.5}, rng_key=KEY)
+
+
+def test_of_several_rewards_the_first_is_averaged_and_others_are_no_match():
+    first = belief(1, rewards=["quality", "cost"])
+    same, other = belief(2, rewards=["quality", "price"]), belief(2, rewards=["cost", "quality"])
+    half = {"one": 0.5, "two": 0.5}
+    mixed = bd.stack({"one": first, "two": same}, half, rng_key=KEY)
+    assert "of quality, cost it is of quality alone" in BeliefView(mixed).notes[0]
+    with pytest.raises(BayesDiceError, match="mean of quality in 'one' and mean of cost in 'two'"):
+        bd.stack({"one": first, "two": other}, half, rng_key=KEY)

@@ -6,7 +6,13 @@ import polars as pl
 import pytest
 
 import bayesdice_ppl as bd
-from bayesdice_ppl.belief import BeliefView, read_values, read_warnings
+from bayesdice_ppl.belief import (
+    BeliefView,
+    SupportWarning,
+    make_belief,
+    read_values,
+    read_warnings,
+)
 from bayesdice_ppl.errors import LogsError, SettingsError
 
 KEY = jax.random.key(3)
@@ -229,6 +235,44 @@ def test_a_rewards_own_warnings_are_read_with_it():
     assert bd.select(belief, score).recommended
     assert not bd.select(belief, score, statistic="rare").recommended
     assert not bd.select(belief, score, limits={"rare": (-1e9, None)}).recommended
+    checked = bd.diagnose(belief, logs)
+    assert not checked.passed
+    warned = {each.policy for each in read_warnings(alone, names) if each.abstain}
+    assert {each.policy for each in checked.verdicts if each.word == "do not use"} == warned
+    reasons = [reason for each in checked.verdicts for reason in each.reasons]
+    assert all(each.sentence.startswith("rare: ") for each in reasons if each.refuses)
+
+
+def test_a_warning_that_two_rewards_share_abstains_if_one_of_them_does():
+    mild, grave = (SupportWarning("a", "was never seen.", grave) for grave in (False, True))
+    values = np.arange(4.0)[:, None]
+    belief = make_belief(
+        values,
+        ["a"],
+        statistics={"quality": values, "cost": values},
+        support_warnings=[mild],
+        rewards=["quality", "cost"],
+        other_warnings={"cost": [grave._asdict()]},
+    )
+    found = read_warnings(belief, ("a",), {"quality": 1.0, "cost": -1.0})
+    assert [(each.reason, each.abstain) for each in found] == [
+        ("quality: was never seen.", False),
+        ("cost: was never seen.", True),
+    ]
+
+
+def test_the_first_is_ranked_alike_by_its_own_name():
+    table = bandit(300).filter((pl.col("state") > 0) | (pl.col("action") > 0))
+    logs = bd.Logs.from_dataframe(table, reward=["quality", "cost"])
+    belief = bd.fit(logs, policies(table), gamma=0.0, rng_key=KEY)
+    score = bd.scores.regret(k=1)
+    given = {"unseen": "bounds", "bounds": (-1.0, 2.0)}
+    plain, named = (
+        bd.select(belief, score, statistic=each, **given) for each in ("value", "quality")
+    )
+    assert (named.order, named.notes) == (plain.order, plain.notes)
+    with pytest.raises(SettingsError, match="found statistic='cost'"):
+        bd.select(belief, score, statistic="cost", **given)
 
 
 def test_it_goes_through_a_file(tmp_path):

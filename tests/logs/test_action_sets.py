@@ -191,3 +191,13 @@ def test_states_that_are_written_alike_are_refused():
     table["action"] = ["a] [b", "b"]
     with pytest.raises(LogsError, match="Leave brackets and bars out"):
         bd.Logs.from_dataframe(pl.DataFrame(table))
+
+
+def test_sets_within_the_declared_action_space():
+    table = rows(20)
+    sets = table["allowed_actions"].to_list()
+    sets[7] = [*sets[7], "z"]
+    table = table.with_columns(pl.Series("allowed_actions", sets))
+    with pytest.raises(LogsError, match=r"row 8, column 'allowed_actions': .* found 'z'"):
+        bd.Logs.from_dataframe(table, actions=ACTIONS)
+    assert bd.Logs.from_dataframe(table, actions=[*ACTIONS, "z"]).n_transitions == 20

@@ -46,6 +46,9 @@ def test_a_column_named_reward_may_come_second():
     logs = Logs.from_dataframe(TABLE.rename({"cost": "reward"}), reward=["click", "reward"])
     np.testing.assert_array_equal(logs.reward, [1, 0, 0, 1])
     np.testing.assert_array_equal(logs.other_rewards["reward"], [0.5, 2.5, 1.5, 3.5])
+    again = Logs.from_dataframe(logs.to_dataframe(), reward=["click", "reward"])
+    np.testing.assert_array_equal(again.reward, logs.reward)
+    np.testing.assert_array_equal(again.other_rewards["reward"], logs.other_rewards["reward"])
 
 
 def test_the_frame_holds_all_of_them():
@@ -80,10 +83,17 @@ def test_what_is_no_column_of_rewards_is_refused(given, words):
         Logs.from_dataframe(TABLE, **given)
 
 
-def test_names_that_a_belief_uses_are_refused():
-    table = TABLE.rename({"cost": "loss"})
-    with pytest.raises(LogsError, match="names that a belief can hold, found 'loss'"):
-        Logs.from_dataframe(table, reward=["click", "loss"])
+@pytest.mark.parametrize("name", ["loss", "weights", "pair"])
+def test_names_that_a_belief_uses_are_refused(name):
+    table = TABLE.rename({"cost": name})
+    with pytest.raises(LogsError, match=f"names that a belief can hold, found '{name}'"):
+        Logs.from_dataframe(table, reward=["click", name])
+
+
+def test_a_column_that_a_log_takes_is_no_further_reward():
+    table = TABLE.rename({"cost": "propensity"})
+    with pytest.raises(LogsError, match="without a meaning of their own, found 'propensity'"):
+        Logs.from_dataframe(table, reward=["click", "propensity"])
 
 
 def test_a_further_reward_is_checked_as_the_first():

@@ -83,12 +83,13 @@ def test_on_labels_rows_of_a_state_have_to_agree():
         (lambda t: t.filter(pl.col("row") != 3), "none for row 3"),
         (lambda t: t.with_columns(pl.col("row") - 1), "counted from 1, found 0"),
         (lambda t: t.with_columns(pl.col("row") + 1), "found row 301. Was it made for another"),
+        (lambda t: t.with_columns(pl.col("row").replace(300, 10**13)), "found row 10,000,000,000,"),
         (lambda t: t.with_columns(row=pl.col("row").cast(pl.String) + "x"), "column 'row'"),
         (lambda t: t.with_columns(pl.col("prob") / 2), "state 'row 1': .* sum"),
         (lambda t: pl.concat([t, t[:1]]), "each policy, row and action once"),
         (lambda t: t.with_columns(action=pl.col("action") + "z"), "az"),
     ],
-    ids=["missing", "from zero", "too many", "text", "sum", "twice", "action"],
+    ids=["missing", "from zero", "too many", "far", "text", "sum", "twice", "action"],
 )
 def test_what_does_not_fit_the_log_is_refused(change, words):
     table, obs = vectors()

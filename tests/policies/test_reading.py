@@ -1,7 +1,9 @@
 """Candidates from files: networks by hand, folders, imports, and what is damaged."""
 
+import io
 import sys
 import types
+import zipfile
 
 import numpy as np
 import polars as pl
@@ -126,6 +128,9 @@ def test_an_object_that_the_user_names(tmp_path, monkeypatch):
     ("arrays", "words"),
     [
         ({"activation": "gelu"}, "activation: expected one of"),
+        ({"activation": ["tanh", "relu"]}, "activation: expected one, found an array"),
+        ({"temperature": [1.0, 2.0]}, "temperature: expected one, found an array"),
+        ({"weight_1": np.ones((4, 0)), "bias_1": []}, r"weight_1: expected shape \(4, h\)"),
         ({"bias_1": [1.0]}, "weight_1: expected shape"),
         ({"weight_1": np.ones((3, 2))}, r"weight_1: expected shape \(4, h\)"),
         ({"weight_2": np.ones((2, 2))}, "bias_2: expected it"),
@@ -167,6 +172,32 @@ def test_files_that_are_damaged_are_refused(saved, tmp_path):
             read_network(path)
     with pytest.raises(PoliciesError, match="no such file"):
         read_network(tmp_path / "none.npz")
+
+
+def test_whatever_byte_is_damaged_it_is_read_or_refused(tmp_path):
+    path, rng = tmp_path / "net.npz", np.random.default_rng(0)
+    np.savez_compressed(path, weight_0=rng.random((2, 3)), bias_0=np.zeros(3))
+    whole, refused = path.read_bytes(), 0
+    for _ in range(300):
+        damaged = bytearray(whole)
+        for place in rng.integers(len(whole), size=2):
+            damaged[place] = rng.integers(256)
+        path.write_bytes(damaged)
+        try:
+            read_network(path)
+        except PoliciesError:
+            refused += 1
+    assert refused > 100
+
+
+def test_a_shape_that_no_memory_holds_is_refused(tmp_path):
+    header = io.BytesIO()
+    about = {"descr": "<f8", "fortran_order": False, "shape": (10**15,)}
+    np.lib.format.write_array_header_1_0(header, about)
+    with zipfile.ZipFile(tmp_path / "net.npz", "w") as archive:
+        archive.writestr("weight_0.npy", header.getvalue())
+    with pytest.raises(PoliciesError, match="damaged file"):
+        read_network(tmp_path / "net.npz")
 
 
 def test_a_file_that_unpacks_to_gigabytes_is_refused(tmp_path, monkeypatch):
