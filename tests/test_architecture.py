@@ -38,7 +38,7 @@ LEVELS = (
     ("baselines",),
     ("simulation",),
     ("datasets", "plots"),
-    ("experiments",),
+    ("experiments", "exploration"),
     ("cli",),
     ("__main__", LIBRARY),
 )

@@ -1,0 +1,1 @@
+"""Choose among all policies, and learn online: optimistic exploration by a belief of values."""
