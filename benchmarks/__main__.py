@@ -41,6 +41,7 @@ TABLES = (
     "overidentification",
     "others",
     "risk_coverage",
+    "exploration",
 )
 UNCOUNTED = (
     "own_intervals",

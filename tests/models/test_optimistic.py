@@ -76,10 +76,10 @@ def test_the_flow_of_a_policy_has_its_closed_form(log, policy):
 
 def test_a_draw_is_priced_by_its_noise(ratio, policy):
     """N ell is half a sum of squares in the guide's coordinates, by multipliers of slope one."""
-    constraint = constraint_of(ratio)
 
     @jax.jit
     def losses(key):
+        constraint = constraint_of(ratio)
         eye = jnp.eye(SIZE[0] + 1)
         guide = trace(substitute(seed(ratio.guide, key), {"beta_slope": eye})).get_trace(constraint)
         drawn = {name: guide[name]["value"] for name in ("policy", "flow", "value", "beta")}
@@ -178,7 +178,7 @@ def test_a_quantile_grows_with_the_log_on_either_library():
 @pytest.mark.parametrize("inner", ["guide", "exact"])
 @pytest.mark.parametrize(
     ("optimism", "lambda_2"),
-    [(variance(0.0), 1.0), (variance(30.0), 0.2), (quantile(0.99), 0.1)],
+    [(variance(0.0), 1.0), (variance(40.0), 1.0), (quantile(0.99), 0.1)],
     ids=["mean", "variance", "quantile"],
 )
 def test_q_of_a_fixed_policy_has_its_closed_form(log, policy, optimism, lambda_2, inner):
