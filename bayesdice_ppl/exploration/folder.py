@@ -42,6 +42,32 @@ class RoundResult(NamedTuple):
     seconds: float
 
 
+def known_seed(path: Path) -> int | None:
+    """The seed of a run that is in a folder, or None."""
+    file = path / SETTINGS
+    if not file.is_file():
+        return None
+    found = _read(file).get("seed")
+    return found if isinstance(found, int) else None
+
+
+def _read(file: Path) -> dict[str, Any]:
+    """A file of JSON with names in it.
+
+    Raises
+    ------
+    OutputError
+        It holds something else.
+    """
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as cause:
+        raise OutputError(f"{file}: cannot be read: {cause}. Name another folder.") from cause
+    if not isinstance(found, dict):
+        raise OutputError(f"{file}: expected the settings of a run. Name another folder.")
+    return found
+
+
 @final
 class RunFolder:
     """The folder of a run; of a run in memory it does nothing.
@@ -67,7 +93,7 @@ class RunFolder:
         settings = json.loads(json.dumps(settings))
         file = path / SETTINGS
         if file.exists():
-            found = json.loads(file.read_text(encoding="utf-8"))
+            found = _read(file)
             other = [key for key in settings if found.get(key) != settings[key]]
             if other or set(found) != set(settings):
                 key = other[0] if other else sorted(set(found) ^ set(settings))[0]
@@ -88,7 +114,7 @@ class RunFolder:
         """A round that is there, counted from 0."""
         if self.path is None or not self._file(at, "json").exists():
             return None
-        said = json.loads(self._file(at, "json").read_text(encoding="utf-8"))
+        said = _read(self._file(at, "json"))
         frame = pl.read_parquet(self._file(at, "parquet"))
         rows = RoundRows(*(frame[name].to_numpy() for name in RoundRows._fields))
         chosen = Chosen(np.array(said["policy"]), said["mean"], said["sd"], said["score"])
