@@ -85,7 +85,7 @@ def draw_run(done: Exploration) -> Figure:
 
     known = done.best is not None
     figure = Figure(figsize=(9.0 if known else 4.8, 3.4), layout="constrained")
-    panels = np.atleast_1d(figure.subplots(1, 2 if known else 1))
+    panels = figure.subplots(1, 2 if known else 1, squeeze=False)[0]
     rounds = done.rounds
     at = rounds["round"].to_numpy()
     last = panels[-1]
