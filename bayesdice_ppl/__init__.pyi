@@ -6,6 +6,7 @@ from . import diagnostics as diagnostics
 from . import envs as envs
 from . import errors as errors
 from . import experiments as experiments
+from . import exploration as exploration
 from . import features as features
 from . import groups as groups
 from . import inference as inference

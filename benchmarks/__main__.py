@@ -44,6 +44,7 @@ TABLES = (
     "risk_coverage",
     "fuzzing",
     "kills",
+    "exploration",
 )
 UNCOUNTED = (
     "own_intervals",

@@ -22,6 +22,24 @@ from bayesdice_ppl.models.mean_deviation import (
 )
 from bayesdice_ppl.models.networks import Networks
 from bayesdice_ppl.models.neural import NeuralModel, NeuralRatio, neural
+from bayesdice_ppl.models.optimism import Optimism, quantile, variance
+from bayesdice_ppl.models.optimistic import (
+    Flow,
+    OptimisticModel,
+    OptimisticRatio,
+    counts_of,
+    optimistic,
+)
+from bayesdice_ppl.models.pair_beliefs import (
+    PairBeliefs,
+    PairCounts,
+    PairPrior,
+    PolicyBelief,
+    pair_beliefs,
+    pair_prior,
+    pair_variance,
+    policy_belief,
+)
 from bayesdice_ppl.models.program import guide, model
 from bayesdice_ppl.models.ratio import (
     DifferentiatedRatio,
@@ -44,6 +62,7 @@ __all__ = [
     "Coordinates",
     "DifferentiatedRatio",
     "FirstEstimate",
+    "Flow",
     "GaussianPosterior",
     "LinearGaussianRatio",
     "LinearModel",
@@ -54,7 +73,14 @@ __all__ = [
     "Networks",
     "NeuralModel",
     "NeuralRatio",
+    "Optimism",
+    "OptimisticModel",
+    "OptimisticRatio",
+    "PairBeliefs",
+    "PairCounts",
+    "PairPrior",
     "PlainModel",
+    "PolicyBelief",
     "Ratio",
     "RatioModel",
     "Start",
@@ -63,6 +89,7 @@ __all__ = [
     "TrainedModel",
     "TrainedRatio",
     "ValueAlone",
+    "counts_of",
     "eliminate",
     "guide",
     "jacobian_of",
@@ -74,10 +101,17 @@ __all__ = [
     "model",
     "model_choice",
     "neural",
+    "optimistic",
+    "pair_beliefs",
+    "pair_prior",
     "pair_slopes_of",
+    "pair_variance",
+    "policy_belief",
+    "quantile",
     "reverse_gradient",
     "tangent_at_mode",
     "through_link",
     "value_prior",
+    "variance",
     "weight_prior",
 ]

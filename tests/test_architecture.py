@@ -40,7 +40,7 @@ LEVELS = (
     ("simulation",),
     ("calibration",),
     ("datasets", "plots"),
-    ("experiments",),
+    ("experiments", "exploration"),
     ("cli",),
     ("__main__", LIBRARY),
 )

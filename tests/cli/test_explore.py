@@ -1,0 +1,45 @@
+import polars as pl
+
+import bayesdice_ppl as bd
+
+
+def test_a_run_writes_its_files_and_goes_on(run, tmp_path):
+    folder = tmp_path / "out"
+    code, said = run("explore riverswim --rounds 4 --steps 20 --seed 3 -o", folder)
+    assert code == 0
+    assert "4 rounds of 20 steps with bayesdice(quantile), seed 3" in said.out
+    assert "The best policy earns 0.3785 per step." in said.out
+    first = pl.read_csv(folder / "rounds.csv")
+    assert bd.read_logs(folder / "logs.parquet").n_transitions == 80
+    assert list(bd.read_policies(folder / "policy.csv")) == ["explored"]
+    assert (folder / "regret.png").stat().st_size > 1000
+    # More rounds of the same run, whose seed is in the folder.
+    code, _ = run("explore riverswim --rounds 6 --steps 20 -o", folder)
+    assert code == 0
+    assert pl.read_csv(folder / "rounds.csv").head(4).equals(first)
+    code, said = run("explore riverswim --rounds 6 --steps 30 -o", folder)
+    assert code == 2
+    assert "expected a run with steps = 30, found one with 20" in said.err
+
+
+def test_a_game_of_gymnasium_is_explored(run, tmp_path):
+    words = "explore FrozenLake-v1 --rounds 2 --steps 20 --explorer psrl --seed 1 -o"
+    code, said = run(words, tmp_path / "out")
+    assert code == 0
+    assert "best policy" not in said.out
+
+
+def test_bad_choices_are_refused_in_one_sentence(run, tmp_path):
+    for words, message in (
+        ("explore nowhere", "world: expected one of 'bandit'"),
+        ("explore bandit --explorer luck", "--explorer: expected one of 'bayesdice'"),
+        ("explore bandit --optimism hope", "--optimism: "),
+        ("explore bandit --rewards 1", "--rewards: expected the lowest and the highest"),
+        ("explore bandit --rewards 1,0", "reward range: expected two numbers"),
+        ("explore CartPole-v1", "observation_space: expected Discrete"),
+        ("explore Nothing-v1", "Gymnasium cannot make this environment"),
+    ):
+        code, said = run(words, "--rounds 2 --steps 5 --seed 1 -o", tmp_path / "out")
+        assert code == 2
+        assert message.replace("'bandit'", "bandit") in said.err
+        assert not (tmp_path / "out").exists()
