@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+import jax
 import numpy as np
 
 from bayesdice_ppl.checking.fault import ERROR, WARNING, Fault
@@ -56,7 +57,9 @@ def judge(
     """
     try:
         measured = in_units(logs, units_of(logs, settings))
-        prepared = prepare_fit(measured, policies, settings, guided=False, dependent=False)
+        # Features of vectors are random, and any will do to see what was logged.
+        key = jax.random.key(0)
+        prepared = prepare_fit(measured, policies, settings, key, guided=False, dependent=False)
     except BayesDiceError as error:
         return JudgedCandidates(None, (Fault(KIND, ERROR, "", str(error)),), thin=False)
     support = measure_support(prepared)

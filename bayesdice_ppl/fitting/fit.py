@@ -232,7 +232,7 @@ def _fit_reward(
     """Fit the log's reward, in units in which neither its zero nor its scale matter."""
     if isinstance(logs, Logs):
         for each in choices:
-            check_rewards(each.prior.rewards, logs.reward)
+            check_rewards(each.prior.rewards, logs.reward, logs.reward_name)
     units = units_of(logs, choices[0])
     moved = [settings_in_units(each, units) for each in choices]
     with stage("fit"):

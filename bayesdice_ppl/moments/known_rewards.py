@@ -229,8 +229,19 @@ def reward_kind(given: object) -> RewardKind | None:
 _WORDS: dict[str, RewardKind] = {"binary": Binary(), "counts": Counts()}
 
 
-def check_rewards(kind: RewardKind | None, reward: Float[np.ndarray, " n"]) -> None:
+def check_rewards(
+    kind: RewardKind | None, reward: Float[np.ndarray, " n"], column: str = "reward"
+) -> None:
     """Refuse a log whose rewards are not of the kind that was promised.
+
+    Parameters
+    ----------
+    kind
+        The kind, or None for any.
+    reward
+        The rewards.
+    column
+        Their column, for the message.
 
     Raises
     ------
@@ -243,7 +254,7 @@ def check_rewards(kind: RewardKind | None, reward: Float[np.ndarray, " n"]) -> N
     if odd.any():
         row = int(np.argmax(odd))
         raise LogsError(
-            f"row {row + 1}, column 'reward': expected {kind.words}, as prior.rewards="
+            f"row {row + 1}, column {column!r}: expected {kind.words}, as prior.rewards="
             f"{kind.flat!r} says, found {reward[row]:g}. Leave rewards out of the prior, or mend "
             "the log."
         )

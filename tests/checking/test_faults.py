@@ -5,7 +5,7 @@ import pytest
 
 import bayesdice_ppl as bd
 from bayesdice_ppl.checking.faults import find_faults
-from tests.checking.faulty_logs import FAULTS, good, put
+from tests.checking.faulty_logs import FAULTS, good, plain, put
 
 
 def mended(frame, fault):
@@ -122,3 +122,13 @@ def test_a_report_is_of_use_exactly_if_the_log_can_be_read():
             assert not report.usable, kind
         else:
             assert report.usable, kind
+
+
+def test_a_set_without_the_action_that_was_taken_is_told_beside_other_faults():
+    sets = [[0, 1]] * 240
+    sets[6] = [1 - plain()["action"][6]]
+    frame = put("reward", [90], None, plain()).with_columns(pl.Series("allowed_actions", sets))
+    found = [(fault.column, fault.sentence) for fault in find_faults(frame).faults]
+    assert [column for column, _ in found] == ["reward", "allowed_actions"]
+    assert found[1][1].startswith("row 7, column 'allowed_actions'")
+    assert kinds(frame.with_columns(allowed_actions=pl.lit("0|1"))) == {"missing values"}

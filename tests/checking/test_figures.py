@@ -217,3 +217,16 @@ def test_states_that_a_candidate_reaches_without_a_logged_action_are_named():
     assert report.exit_code() == 3
     wrong = bd.check(frame, bd.Policies({"part": {0: {1: 1.0}}}), gamma=0.9, actions=[0, 1])
     assert [fault.kind for fault in wrong.errors] == ["candidates"]
+
+
+def test_candidates_are_held_beside_a_log_of_vectors():
+    rng = np.random.default_rng(0)
+    frame = pl.DataFrame(
+        {"obs_0": rng.normal(size=100), "action": [0, 1] * 50, "reward": rng.random(100)}
+    )
+    policies = {"even": lambda obs: np.full((len(obs), 2), 0.5)}
+    report = bd.check(frame.with_columns(propensity=0.5), policies, gamma=0.0, actions=[0, 1])
+    assert [fault.sentence for fault in report.faults if fault.severity == "error"] == []
+    (even,) = report.to_dict()["figures"]["candidates"]["candidates"]
+    # The candidate is the logging policy: every row counts, and alike.
+    np.testing.assert_allclose(even["effective_transitions"], 100.0, rtol=0.05)

@@ -300,6 +300,13 @@ def test_what_cannot_be_fitted_to_several_is_refused(settings, words):
         bd.fit(logs, policies(bandit(100)), gamma=0.0, rng_key=KEY, **settings)
 
 
+def test_a_reward_of_another_kind_is_named():
+    table = bandit(100).with_columns(quality=(pl.col("quality") > 0.5).cast(pl.Float64))
+    logs = bd.Logs.from_dataframe(table, reward=["quality", "cost"])
+    with pytest.raises(LogsError, match="column 'cost': expected rewards of 0 or 1"):
+        bd.fit(logs, policies(table), gamma=0.0, rng_key=KEY, prior=bd.Prior(rewards="binary"))
+
+
 def test_another_method_takes_one_reward():
     logs = bd.Logs.from_dataframe(bandit(100), reward=["quality", "cost"])
     policy = bd.TabularPolicy(policies(bandit(100))["low"])
