@@ -4,20 +4,57 @@ from __future__ import annotations
 
 import numpy as np
 
-from bayesdice_ppl.checking.fault import ERROR, Fault, Mend, row_words, rows_where
+from bayesdice_ppl.checking.fault import ERROR, WARNING, Fault, Mend, row_words, rows_where
 from bayesdice_ppl.checking.flags import flag_text
 from bayesdice_ppl.checking.table import TakenTable
 from bayesdice_ppl.logs.familiar import guess
 from bayesdice_ppl.logs.steps import clock_of
 
-AFTER, PIECES = "steps after an end", "episodes in pieces"
+AFTER, PIECES, LIMIT = "steps after an end", "episodes in pieces", "ends at a time limit"
+_SHORTEST, _FEWEST, _PILE = 5, 10, 5.0
+"""Steps of the longest episode, and ends there, from which a time limit is thought of; and how many
+times as many ends it has as other lengths."""
 
 
 def find(table: TakenTable) -> list[Fault]:
     """Find rows of an episode that is over, and episodes that other rows interrupt."""
     if table.codes("episode_id") is None:
         return []
-    return [*_after(table), *_pieces(table)]
+    return [*_after(table), *_pieces(table), *_limits(table)]
+
+
+def _limits(table: TakenTable) -> list[Fault]:
+    """Terminations that pile up at the longest length: a time limit cuts, and ends nothing."""
+    ended = table.flags("terminated")
+    if ended is None:
+        return []
+    order = table.order
+    episode = table.episodes[order]
+    last = np.r_[episode[1:] != episode[:-1], True]
+    length = np.diff(np.r_[-1, np.flatnonzero(last)])
+    ended = ended[order][last]
+    longest = int(length.max())
+    at_longest = ended & (length == longest)
+    earlier = ended & (length < longest)
+    typical = earlier.sum() / max(len(np.unique(length[earlier])), 1)
+    if longest < _SHORTEST or not earlier.any() or at_longest.sum() < max(_FEWEST, _PILE * typical):
+        return []
+    rows = np.sort(order[last][at_longest]) + 1
+    flag = table.names["terminated"]
+    sentence = (
+        f"{flag!r} ends {at_longest.sum():,} of {len(length):,} episodes at {longest:,} steps, the "
+        "longest length: where a time limit cuts, nothing has ended."
+    )
+    mend = None
+    if "truncated" not in table.names and "truncated" not in table.frame.columns:
+        held = flag_text(table.frame[flag], flag)
+        cut = f"{held} & (pl.len().over({table.names['episode_id']!r}) == {longest})"
+        steps = (
+            f"with_columns(({cut}).alias('truncated'))",
+            f"with_columns(({held} & ~pl.col('truncated')).alias({flag!r}))",
+        )
+        mend = Mend("Call these cuts, if that is what they are.", steps)
+    return [Fault(LIMIT, WARNING, flag, sentence, rows, mend)]
 
 
 def _after(table: TakenTable) -> list[Fault]:

@@ -4,12 +4,24 @@ from __future__ import annotations
 
 import polars as pl
 
-from bayesdice_ppl.checking.fault import ERROR, Fault, Mend, column_text, row_words, rows_where
+from bayesdice_ppl.checking.fault import (
+    ERROR,
+    WARNING,
+    Fault,
+    Mend,
+    column_text,
+    row_words,
+    rows_where,
+)
 from bayesdice_ppl.checking.table import TakenTable
+from bayesdice_ppl.logs.columns import is_blank
 
-KIND = "missing values"
+KIND, TEXTS = "missing values", "texts for missing values"
 _NEEDED = ("episode_id", "step", "state", "action", "reward", "propensity")
 _FLAGS = ("terminated", "truncated")
+_LABELS = ("episode_id", "state", "action")
+_MEANT = ("na", "n/a", "nan", "null", "none")
+"""Texts that often stand for a missing value, in small letters."""
 
 
 def find(table: TakenTable) -> list[Fault]:
@@ -19,6 +31,9 @@ def find(table: TakenTable) -> list[Fault]:
         if (name := table.names.get(key)) is None:
             continue
         missing = table.frame[name].is_null()
+        if key in _LABELS:
+            missing |= is_blank(table.frame[name])
+            found += _texts(table, name)
         if missing.any():
             found.append(_fault(table, key, name, missing))
     for key in ("obs", "action"):
@@ -29,6 +44,26 @@ def find(table: TakenTable) -> list[Fault]:
     return found
 
 
+def _texts(table: TakenTable, name: str) -> list[Fault]:
+    """Texts that often stand for a missing value."""
+    series = table.frame[name]
+    if series.dtype != pl.String:
+        return []
+    odd = series.str.strip_chars().str.to_lowercase().is_in(_MEANT).fill_null(False)
+    if not odd.any():
+        return []
+    rows = rows_where(odd)
+    sentence = (
+        f"{name!r} has the text {series[int(rows[0]) - 1]!r} in {row_words(rows)}, which is taken "
+        "for a label."
+    )
+    words = "Make it a missing value, if that is what it means."
+    held = column_text(name)
+    texts = sorted(set(series.filter(odd).to_list()))
+    code = f"with_columns({held}.replace({dict.fromkeys(texts)!r}))"
+    return [Fault(TEXTS, WARNING, name, sentence, rows, Mend(words, (code,)))]
+
+
 def _empty(series: pl.Series) -> pl.Series:
     """Vectors that are missing, or of which a number is."""
     if not isinstance(series.dtype, pl.List | pl.Array):
@@ -36,6 +71,14 @@ def _empty(series: pl.Series) -> pl.Series:
     lists = series.cast(pl.List(series.dtype.inner))
     inside = lists.list.eval(pl.element().is_null()).list.any().fill_null(False)
     return lists.is_null() | inside
+
+
+def _present(table: TakenTable, name: str) -> str:
+    """The condition under which a row has a value."""
+    held = column_text(name)
+    if is_blank(table.frame[name]).any():
+        return f"({held}.str.strip_chars() != '').fill_null(False)"
+    return f"{held}.is_not_null()"
 
 
 def _fault(table: TakenTable, key: str, name: str, missing: pl.Series) -> Fault:
@@ -55,9 +98,9 @@ def _fault(table: TakenTable, key: str, name: str, missing: pl.Series) -> Fault:
         )
     elif key == "episode_id":
         words = "Leave these rows out, since nobody knows where they belong."
-        mend = Mend(words, (f"filter({held}.is_not_null())",))
+        mend = Mend(words, (f"filter({_present(table, name)})",))
     else:
-        condition = f"{held}.is_not_null()"
+        condition = _present(table, name)
         if isinstance(table.frame[name].dtype, pl.List | pl.Array):
             entries = f"{held}.list.eval(pl.element().is_not_null()).list.all()"
             if isinstance(table.frame[name].dtype, pl.Array):

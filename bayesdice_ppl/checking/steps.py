@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import polars as pl
 
 from bayesdice_ppl.checking.fault import ERROR, Fault, Mend, row_words
 from bayesdice_ppl.checking.table import TakenTable
@@ -30,6 +31,10 @@ def find(table: TakenTable) -> list[Fault]:
 
 def _no_numbers(table: TakenTable, name: str) -> Fault:
     series = table.frame[name]
+    if series.dtype == pl.String and not series.cast(pl.Float64, strict=False).null_count():
+        sentence = f"{name!r} holds numbers as texts, such as {series[0]!r}."
+        cast = f"with_columns(pl.col({name!r}).cast(pl.Float64))"
+        return Fault(TYPE, ERROR, name, sentence, mend=Mend("Read them as numbers.", (cast,)))
     sentence = f"{name!r} holds {series.dtype} such as {series[0]!r}, and no numbers or times."
     words = "Number the rows of each episode as they stand, if they are in the order of time."
     over = f".over({table.names['episode_id']!r})" if "episode_id" in table.names else ""

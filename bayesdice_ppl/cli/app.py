@@ -30,11 +30,22 @@ app = typer.Typer(
 )
 
 
+def _version(asked: bool) -> None:
+    if asked:
+        from bayesdice_ppl._version import __version__
+
+        print(f"bayesdice {__version__}")
+        raise typer.Exit
+
+
 @app.callback()
 def common(
     context: typer.Context,
     quiet: Annotated[
         bool, typer.Option("--quiet", "-q", help="Show no progress on the terminal.")
+    ] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
     """What all commands take before their name."""

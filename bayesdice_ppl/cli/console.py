@@ -230,7 +230,8 @@ def show_fit(console: Console, belief: DataTree) -> None:
             "the outcome. Add a column next_state to keep them; it may be empty where the next row "
             "of the episode says it."
         )
-    console.print(f"Action space: {view.n_actions} actions, {escape(view.action_space)}.")
+    many = f"{view.n_actions:,} actions, " if view.n_actions else ""
+    console.print(f"Action space: {many}{escape(view.action_space)}.")
     if view.engine:
         console.print(f"Inference: {escape(view.engine)}.")
     if view.without_draws:

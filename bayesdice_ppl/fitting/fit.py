@@ -38,6 +38,7 @@ from bayesdice_ppl.fitting.unseen import unseen_of
 from bayesdice_ppl.inference import draw, search_price, solve
 from bayesdice_ppl.keys import check_key, split_key
 from bayesdice_ppl.logs import Logs
+from bayesdice_ppl.logs.clock import note_on_order
 from bayesdice_ppl.moments import Prior, check_rewards
 from bayesdice_ppl.policies import ContinuousPolicy, Policies, Policy
 from bayesdice_ppl.progress import parts, stage
@@ -218,6 +219,9 @@ def fit_settings(
     notes = candidates.notes
     if isinstance(logs, Logs) and logs.allowed is not None:
         notes.append(RENORMALIZED)
+    disorder = note_on_order(logs) if isinstance(logs, Logs) else None
+    if disorder is not None:
+        notes.append(disorder)
     if notes:
         annotate(belief, notes=notes)
     return belief

@@ -35,7 +35,20 @@ def read_labels(table: pl.DataFrame, column: str, *, nulls: bool = False) -> pl.
     if not nulls and series.null_count():
         row = first_row(series.is_null())
         raise LogsError(f"row {row + 1}, column {column!r}: the value is missing. Fill it in.")
+    blank = is_blank(series)
+    if blank.any():
+        raise LogsError(
+            f"row {first_row(blank) + 1}, column {column!r}: expected a label, found a blank text. "
+            "Fill it in, or leave it empty where it may be."
+        )
     return series
+
+
+def is_blank(series: pl.Series) -> pl.Series:
+    """Whether each entry is a text of nothing but spaces."""
+    if series.dtype != pl.String:
+        return pl.Series([False]).new_from_index(0, series.len())
+    return (series.str.strip_chars() == "").fill_null(False)
 
 
 def read_numbers(

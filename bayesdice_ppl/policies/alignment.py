@@ -20,6 +20,7 @@ from bayesdice_ppl.policies.asking import ask
 from bayesdice_ppl.policies.by_row import RowPolicy
 from bayesdice_ppl.policies.interface import ContinuousPolicy, Policy
 from bayesdice_ppl.policies.labeled import KnowsActions
+from bayesdice_ppl.policies.named_columns import by_label
 from bayesdice_ppl.policies.policies import Policies
 from bayesdice_ppl.policies.tabular import TabularPolicy, whole_probabilities
 
@@ -190,7 +191,10 @@ def _of_states(
     """What a policy says that is asked about states."""
     rows = np.flatnonzero(needed)
     states = logs.seen_states[rows]
-    found = ask(name, "probs", lambda some: policy.probs(states[some]), states)
+    what = f"policy {name!r}: probs"
+    found = ask(
+        name, "probs", lambda some: by_label(policy.probs(states[some]), own.tolist(), what), states
+    )
     if found.shape != (len(rows), len(own)):
         raise PoliciesError(
             f"policy {name!r}: expected probs of {len(rows)} states to give shape "
@@ -284,6 +288,7 @@ def _within_sets(
         where = f"row {logs.row[row[0]]} of the log" if row.size else "a state of the log"
         raise PoliciesError(
             f"policy {name!r}: expected a probability above 0 for one of the actions that {where} "
-            f"allows, {sets.shown(state)}, found none. Say what it does there."
+            f"allows, {sets.shown(state)}, found none. Say what it does where its first choice is "
+            "not allowed: give its other choices a small probability, such as 0.01."
         )
     return kept / np.where(total > 0.0, total, 1.0)[:, None]

@@ -13,6 +13,7 @@ from jaxtyping import Float, Int, Shaped
 
 from bayesdice_ppl.errors import PoliciesError
 from bayesdice_ppl.logs.labels import MISSING, label_array, shown
+from bayesdice_ppl.policies.named_columns import by_label
 from bayesdice_ppl.policies.tabular import number_table, whole_probabilities
 
 if TYPE_CHECKING:
@@ -42,8 +43,9 @@ class RowPolicy:
     __slots__ = ("action_labels", "probabilities", "rows")
 
     def __init__(self, probabilities: Any, actions: Any, rows: Any = None) -> None:
-        table = number_table(probabilities, "probabilities")
         labels = label_array(actions, "actions", PoliciesError)
+        probabilities = by_label(probabilities, labels.tolist(), "probabilities")
+        table = number_table(probabilities, "probabilities")
         self.action_labels: Shaped[np.ndarray, " A"] = labels
         if table.ndim != 2 or table.shape[1] != len(labels):
             raise PoliciesError(

@@ -17,6 +17,7 @@ from bayesdice_ppl.checks import is_number
 from bayesdice_ppl.errors import PoliciesError
 from bayesdice_ppl.policies.asking import number_array, plain_array
 from bayesdice_ppl.policies.interface import Policy
+from bayesdice_ppl.policies.named_columns import by_label, column_labels, row_labels, unnamed
 from bayesdice_ppl.policies.tabular import TabularPolicy
 
 type Scores = Callable[[Any], Any]
@@ -43,7 +44,7 @@ class ScoredPolicy:
 
     def probs(self, obs: Any) -> Float[np.ndarray, "batch A"]:
         """Probabilities of the actions in the states ``obs``, shape (batch, A)."""
-        return self.rule(_checked(self.scores(obs), len(obs)))
+        return self.rule(_checked(unnamed(self.scores(obs), "scores"), len(obs)))
 
     def __repr__(self) -> str:
         return self.words
@@ -123,6 +124,12 @@ def _policy(
                 "function. Declare the actions when you read the log: actions=[...]."
             )
         return ScoredPolicy(scores, rule, words)
+    columns = column_labels(scores)
+    if columns is not None:
+        # A table has its own labels, where none are given.
+        states = row_labels(scores) if states is None else states
+        wanted = columns if actions is None else list(actions)
+        scores, actions = by_label(scores, wanted, f"{words}: scores"), wanted
     table = number_array(plain_array(scores), f"{words}: scores")
     if table.ndim != 2:
         raise PoliciesError(

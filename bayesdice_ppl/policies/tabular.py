@@ -11,6 +11,7 @@ from jaxtyping import Bool, Float, Int, Shaped
 from bayesdice_ppl.errors import PoliciesError
 from bayesdice_ppl.logs.labels import label_array, shown
 from bayesdice_ppl.policies.asking import number_array
+from bayesdice_ppl.policies.named_columns import by_label, column_labels, row_labels
 
 TOLERANCE = 1e-6
 """How far the probabilities of a state may be from summing to one."""
@@ -47,6 +48,12 @@ class TabularPolicy:
         states: Sequence[Any] | np.ndarray | None = None,
         actions: Sequence[Any] | np.ndarray | None = None,
     ):
+        columns = column_labels(probabilities)
+        if columns is not None:
+            # A table has its own labels, where none are given.
+            states = row_labels(probabilities) if states is None else states
+            actions = columns if actions is None else list(actions)
+            probabilities = by_label(probabilities, actions, "probabilities")
         table = number_table(probabilities, "probabilities")
         if table.ndim != 2 or 0 in table.shape:
             raise PoliciesError(

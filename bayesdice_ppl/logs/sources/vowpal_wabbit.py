@@ -140,6 +140,7 @@ def _decision(one: Mapping[str, Any], where: str) -> dict[str, Any]:
         "multi": multi,
         "state": leaves_of({key: item for key, item in context.items() if key != "_multi"}),
         "time": one.get("Timestamp"),
+        "event": one.get("EventId"),
     }
 
 
@@ -306,6 +307,8 @@ def _extras(decisions: list[dict[str, Any]]) -> dict[str, pl.Series]:
             row.update({f"a.{key}": value for key, value in chosen.items()})
         if isinstance(one["time"], str):
             row["Timestamp"] = one["time"]
+        if isinstance(one["event"], str):
+            row["EventId"] = one["event"]
     columns = {}
     for name in dict.fromkeys(name for row in rows for name in row):
         columns[name] = column_of([row.get(name) for row in rows])
