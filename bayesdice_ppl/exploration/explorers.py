@@ -142,8 +142,8 @@ class Counted(NamedTuple):
 
 def empty(task: ExplorationTask) -> Counted:
     """A state without rows."""
-    size = (task.n_states, task.n_actions, task.n_states)
-    return Counted(task, PairCounts(*np.zeros((3, *size)), np.zeros(task.n_states)))
+    moves, rewards, squares = np.zeros((3, task.n_states, task.n_actions, task.n_states))
+    return Counted(task, PairCounts(moves, rewards, squares, np.zeros(task.n_states)))
 
 
 def counted(state: Counted, rows: RoundRows) -> Counted:
