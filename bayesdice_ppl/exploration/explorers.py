@@ -203,4 +203,6 @@ def bayesdice(
         sd = float(found.belief.variance) ** 0.5
         return Chosen(found.policy, float(found.belief.mean), sd, found.score)
 
-    return by_counts(f"bayesdice({optimism})", choose)
+    # A run in a folder is known by it, so that it is not continued by another engine.
+    other = "" if engine == Planning() else f", {engine}"
+    return by_counts(f"bayesdice({optimism}{other})", choose)
