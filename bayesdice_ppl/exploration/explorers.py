@@ -142,8 +142,8 @@ class Counted(NamedTuple):
 
 def empty(task: ExplorationTask) -> Counted:
     """A state without rows."""
-    size = (task.n_states, task.n_actions, task.n_states)
-    return Counted(task, PairCounts(*np.zeros((3, *size)), np.zeros(task.n_states)))
+    moves, rewards, squares = np.zeros((3, task.n_states, task.n_actions, task.n_states))
+    return Counted(task, PairCounts(moves, rewards, squares, np.zeros(task.n_states)))
 
 
 def counted(state: Counted, rows: RoundRows) -> Counted:
@@ -203,4 +203,6 @@ def bayesdice(
         sd = float(found.belief.variance) ** 0.5
         return Chosen(found.policy, float(found.belief.mean), sd, found.score)
 
-    return by_counts(f"bayesdice({optimism})", choose)
+    # A run in a folder is known by it, so that it is not continued by another engine.
+    other = "" if engine == Planning() else f", {engine}"
+    return by_counts(f"bayesdice({optimism}{other})", choose)

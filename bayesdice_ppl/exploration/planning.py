@@ -8,7 +8,7 @@ repeats this step from several starts. It gives a local optimum, and no proof of
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -99,6 +99,9 @@ class Planning(NamedTuple):
 
     starts: int = 32
     refined: int = 4
+
+    def __str__(self) -> str:
+        return with_settings("planning", self._asdict(), self._field_defaults)
 
     def find(
         self, beliefs: PairBeliefs, gamma: float, optimism: Optimism, rng: np.random.Generator
@@ -193,6 +196,12 @@ class Planning(NamedTuple):
                 break
             found = moved
         return found
+
+
+def with_settings(name: str, settings: dict[str, Any], defaults: dict[str, Any]) -> str:
+    """The text of an engine: its name, with the settings that are not the default."""
+    said = [f"{key}={value:g}" for key, value in settings.items() if defaults.get(key) != value]
+    return f"{name}({', '.join(said)})" if said else name
 
 
 def planning(*, starts: int = 32, refined: int = 4) -> Planning:

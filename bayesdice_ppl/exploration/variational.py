@@ -17,7 +17,8 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from bayesdice_ppl import checks
 from bayesdice_ppl.constraint import ChanceConstraint, chance_price
 from bayesdice_ppl.constraint.penalties import Squared
-from bayesdice_ppl.exploration.planning import FoundPolicy, planning
+from bayesdice_ppl.errors import SettingsError
+from bayesdice_ppl.exploration.planning import FoundPolicy, planning, with_settings
 from bayesdice_ppl.models import (
     Optimism,
     OptimisticRatio,
@@ -27,6 +28,8 @@ from bayesdice_ppl.models import (
     policy_belief,
 )
 
+_MOST_NUMBERS = 2**26
+"""Numbers in the covariances of all pairs, for half a gigabyte."""
 _START_LOGIT = 3.0
 """Logit of the action that a start takes."""
 
@@ -70,6 +73,10 @@ class Variational(NamedTuple):
     lambda_2: float = 1.0
     policy_price: float = 1e-6
 
+    def __str__(self) -> str:
+        own = {name: getattr(self, name) for name in self._field_defaults}
+        return with_settings("variational", own, self._field_defaults)
+
     def find(
         self, beliefs: PairBeliefs, gamma: float, optimism: Optimism, rng: np.random.Generator
     ) -> FoundPolicy:
@@ -85,8 +92,18 @@ class Variational(NamedTuple):
             U.
         rng
             Seeds the key of the optimizer's draws.
+
+        Raises
+        ------
+        SettingsError
+            There are too many pairs for their covariances.
         """
         n_states, n_actions = beliefs.reward.shape
+        if n_states * n_actions * (n_states + 1) ** 2 > _MOST_NUMBERS:
+            raise SettingsError(
+                f"engine variational: expected fewer pairs, found {n_states:,} states and "
+                f"{n_actions:,} actions, whose covariances need too much memory. Use planning()."
+            )
         asked = optimistic(
             n_states,
             n_actions,

@@ -89,6 +89,18 @@ def test_plans_are_those_of_value_iteration():
         assert value_of(env, as_policy(actions, 3), 0.95) == pytest.approx(best_value(env, 0.95))
 
 
+def test_an_engine_says_what_is_not_its_default():
+    said = [str(planning()), str(planning(starts=3)), str(variational(PRIOR, steps=500))]
+    assert said == ["planning", "planning(starts=3)", "variational(steps=500)"]
+
+
+def test_too_many_pairs_for_the_program_are_refused():
+    beliefs = pair_beliefs(exact_counts(Bandit(np.full(5, 0.5)), 1.0), PRIOR)
+    big = beliefs._replace(reward=np.zeros((500, 6)))
+    with pytest.raises(SettingsError, match=r"500 states and 6 actions.*Use planning\(\)"):
+        variational(PRIOR).find(big, 0.9, quantile(), np.random.default_rng(0))
+
+
 def test_numbers_out_of_range_are_refused():
     with pytest.raises(SettingsError, match="planning: refined"):
         planning(refined=0)
