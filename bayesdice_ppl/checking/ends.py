@@ -11,9 +11,10 @@ from bayesdice_ppl.logs.familiar import guess
 from bayesdice_ppl.logs.steps import clock_of
 
 AFTER, PIECES, LIMIT = "steps after an end", "episodes in pieces", "ends at a time limit"
-_SHORTEST, _FEWEST, _PILE = 5, 10, 5.0
+_SHORTEST, _FEWEST, _PILE, _EARLIER = 5, 10, 3.0, 0.2
 """Steps of the longest episode, and ends there, from which a time limit is thought of; and how many
-times as many ends it has as other lengths."""
+times as many ends it has as other lengths; and the least share of ends before it: where hardly any
+end earlier, the length is the game's own."""
 
 
 def find(table: TakenTable) -> list[Fault]:
@@ -37,7 +38,8 @@ def _limits(table: TakenTable) -> list[Fault]:
     at_longest = ended & (length == longest)
     earlier = ended & (length < longest)
     typical = earlier.sum() / max(len(np.unique(length[earlier])), 1)
-    if longest < _SHORTEST or not earlier.any() or at_longest.sum() < max(_FEWEST, _PILE * typical):
+    few = earlier.sum() < _EARLIER * ended.sum() or longest < _SHORTEST
+    if few or at_longest.sum() < max(_FEWEST, _PILE * typical):
         return []
     rows = np.sort(order[last][at_longest]) + 1
     flag = table.names["terminated"]

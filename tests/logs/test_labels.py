@@ -42,7 +42,7 @@ def test_the_largest_integer_labels_are_kept_exactly():
 
 
 def test_unicode_labels_are_kept():
-    states = ["é", "日本", "🙂", "", "é"]
+    states = ["é", "日本", "🙂", "ß", "é"]
     logs = build(drop=["next_state"], state=states)
     assert logs.to_dataframe()["state"].to_list() == states
 
