@@ -21,6 +21,7 @@ from bayesdice_ppl.logs.sources.arrays import (
     read_count,
     read_points,
     rows_of,
+    to_array,
 )
 from bayesdice_ppl.logs.sources.episodes import EpisodeArrays, episode_table
 from bayesdice_ppl.logs.sources.source import SourceTable, counted
@@ -55,17 +56,19 @@ def read_sb3(buffer: Any) -> SourceTable:
             f"{type(buffer).__name__} without {listed(missing)}."
         )
     held = {name: rows_of(getattr(buffer, name), LAYOUT, name) for name in _ARRAYS}
-    size, full = len(held["rewards"]), bool(buffer.full)
+    size, full = len(held["rewards"]), _flag(buffer, "full", False)
     end = read_count(buffer.pos, LAYOUT, "pos")
     order = (np.arange(size) + end) % size if full else np.arange(min(end, size))
     if not len(order):
         raise LogsError(f"{LAYOUT}: expected a buffer with rows, found an empty one.")
-    apart = bool(getattr(buffer, "handle_timeout_termination", hasattr(buffer, "timeouts")))
+    told = hasattr(buffer, "timeouts")
+    apart = told and _flag(buffer, "handle_timeout_termination", True)
     if hasattr(buffer, "next_observations"):
         held["next_observations"] = rows_of(buffer.next_observations, LAYOUT, "next_observations")
     if apart:
         held["timeouts"] = rows_of(buffer.timeouts, LAYOUT, "timeouts")
-    short = [name for name, array in held.items() if array.ndim < 2 or len(array) != size]
+    shape = held["rewards"].shape
+    short = [name for name, array in held.items() if array.ndim < 2 or array.shape[:2] != shape]
     if short:
         raise LogsError(
             f"{LAYOUT}: expected arrays of {size:,} rows, one column an environment, found "
@@ -103,6 +106,13 @@ def _notes(buffer: Any, held: dict[str, np.ndarray], full: bool, apart: bool) ->
     return notes
 
 
+def _flag(buffer: Any, name: str, default: bool) -> bool:
+    value = to_array(getattr(buffer, name, default), LAYOUT, name)
+    if value.shape != () or value.dtype.kind not in "biu":
+        raise LogsError(f"{LAYOUT}: expected {name} as true or false, found {value.dtype}.")
+    return bool(value)
+
+
 def _discrete(buffer: Any, space: str) -> bool:
     return isinstance(getattr(getattr(buffer, space, None), "n", None), int | np.integer)
 
@@ -111,7 +121,8 @@ def _space(buffer: Any) -> list[int] | None:
     space = getattr(buffer, "action_space", None)
     if not _discrete(buffer, "action_space"):
         return None
-    start = int(getattr(space, "start", 0))
+    start = getattr(space, "start", 0)
+    start = int(start) if isinstance(start, int | np.integer) else 0
     return list(range(start, start + int(space.n)))  # type: ignore[union-attr]
 
 
