@@ -74,6 +74,7 @@ def test_the_figure_of_a_comparison_is_arvizs(comparison):
     assert figure.backend == "none"
 
 
+@pytest.mark.slow
 def test_features_that_cannot_express_the_ratio_lose():
     logs = chain_log(0, n_episodes=80, n_steps=10)
     models = {

@@ -58,6 +58,7 @@ def test_loo_counts_each_episode_for_each_candidate(full):
     assert float(found.pareto_k.max()) < 0.7
 
 
+@pytest.mark.slow
 def test_compare_takes_beliefs(full, world):
     pinned = bd.fit(
         *world,

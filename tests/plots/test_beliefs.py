@@ -12,6 +12,7 @@ from bayesdice_ppl.belief import make_belief
 from bayesdice_ppl.errors import BayesDiceError
 from bayesdice_ppl.groups.residuals import mean_residuals
 from bayesdice_ppl.selection.ranks import rank_probabilities
+from tests.marks import slow
 
 KEY = jax.random.key(0)
 
@@ -40,7 +41,7 @@ def inside(texts, figure):
         assert box.x1 <= page.x1 + 1, text.get_text()
 
 
-@pytest.mark.parametrize("n", [3, 60])
+@pytest.mark.parametrize("n", [3, slow(60)])
 def test_ridges_stand_beside_their_names(n):
     collection = bd.plots.ridge(belief_of(n))
     texts = collection.get_target(None, {"column": "labels"}).texts
@@ -50,7 +51,7 @@ def test_ridges_stand_beside_their_names(n):
     assert all(low.y1 < high.y0 + 2 for low, high in pairwise(boxes))
 
 
-@pytest.mark.parametrize("n", [3, 60])
+@pytest.mark.parametrize("n", [3, slow(60)])
 def test_chances_of_the_top_are_those_of_the_ranks(n):
     belief = belief_of(n)
     collection = bd.plots.top_k(belief, 2)
@@ -63,7 +64,7 @@ def test_chances_of_the_top_are_those_of_the_ranks(n):
     inside(axes.get_yticklabels(), collection.get_viz("figure"))
 
 
-@pytest.mark.parametrize("n", [3, 60])
+@pytest.mark.parametrize("n", [3, slow(60)])
 def test_what_is_past_a_gauge_is_a_cross(n):
     belief = belief_of(n)
     collection = bd.plots.support(belief)
@@ -79,7 +80,7 @@ def test_what_is_past_a_gauge_is_a_cross(n):
         np.testing.assert_allclose(np.sort(crosses), np.sort(values[past]))
 
 
-@pytest.mark.parametrize("n", [3, 60])
+@pytest.mark.parametrize("n", [3, slow(60)])
 def test_dependence_is_the_correlation_of_the_draws(n):
     belief = belief_of(n)
     collection = bd.plots.dependence(belief, order=named(n))
@@ -104,7 +105,7 @@ def calibration(n, trials=200):
     return bd.Calibration(tuple(named(n)), "sbc", zeros, zeros, zeros + 1.0, pit, zeros > 0)
 
 
-@pytest.mark.parametrize("n", [3, 60])
+@pytest.mark.parametrize("n", [3, slow(60)])
 def test_coverage_curves_are_those_of_the_record(n):
     record = calibration(n)
     axes = bd.plots.coverage(record).get_viz("plot")

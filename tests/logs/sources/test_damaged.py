@@ -79,6 +79,7 @@ SOURCES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SOURCES)
 def test_whatever_an_array_is_replaced_by_is_read_or_refused(name):
     held, read = SOURCES[name]()
