@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from bayesdice_ppl.arrays import library_of
 from bayesdice_ppl.errors import PoliciesError
 from bayesdice_ppl.logs.labels import label_array
 from bayesdice_ppl.policies.gaussian import GaussianPolicy
@@ -28,14 +27,25 @@ from bayesdice_ppl.policies.scored import softmax
 
 MOST_BYTES = 2**30
 """Size of the arrays of a file, past which it is no small network."""
+
+
+def _library_of(x: Any) -> Any:
+    """NumPy for its own arrays, else JAX, which candidates in NumPy do not need."""
+    if isinstance(x, np.ndarray):
+        return np
+    import jax.numpy as jnp
+
+    return jnp
+
+
 ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
-    "tanh": lambda x: library_of(x).tanh(x),
-    "relu": lambda x: library_of(x).maximum(x, 0.0),
-    "elu": lambda x: library_of(x).where(
-        x > 0.0, x, library_of(x).expm1(library_of(x).minimum(x, 0.0))
+    "tanh": lambda x: _library_of(x).tanh(x),
+    "relu": lambda x: _library_of(x).maximum(x, 0.0),
+    "elu": lambda x: _library_of(x).where(
+        x > 0.0, x, _library_of(x).expm1(_library_of(x).minimum(x, 0.0))
     ),
-    "sigmoid": lambda x: 1.0 / (1.0 + library_of(x).exp(-x)),
-    "silu": lambda x: x / (1.0 + library_of(x).exp(-x)),
+    "sigmoid": lambda x: 1.0 / (1.0 + _library_of(x).exp(-x)),
+    "silu": lambda x: x / (1.0 + _library_of(x).exp(-x)),
 }
 _KNOWN = ("activation", "sd", "log_sd", "actions", "temperature", "center", "scale")
 

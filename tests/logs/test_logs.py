@@ -11,7 +11,7 @@ from tests.logs.good_log import GOOD, build
 
 texts = st.text(
     st.characters(blacklist_categories=("Cs", "Cc"), blacklist_characters="\x00"), max_size=6
-)
+).filter(str.strip)
 integers = st.integers(-(2**63), 2**63 - 1)
 
 

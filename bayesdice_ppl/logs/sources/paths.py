@@ -34,7 +34,9 @@ def files_of(path: str | os.PathLike[str]) -> list[Path]:
         found = [Path(name) for name in glob.glob(str(place), recursive=True)]
         files = sorted((one for one in found if one.is_file()), key=natural)
         if not files:
-            raise LogsError(f"{path}: expected files that fit the pattern, found none.")
+            raise LogsError(
+                f"{path}: no such file, and none that would fit the pattern. Check the path."
+            )
         return files
     return []
 
