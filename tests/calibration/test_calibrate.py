@@ -80,6 +80,7 @@ def test_what_is_said_of_one_that_leans(pulls):
     assert found.table.columns[:3] == ["policy", "50 %", "70 %"]
 
 
+@pytest.mark.slow
 def test_a_recalibrated_procedure_covers(pulls):
     logs, policies = pulls
     crooked = mean_of_rewards(0.5, shift=1.0)
