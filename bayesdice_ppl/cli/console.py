@@ -181,6 +181,10 @@ def show_logs(console: Console, logs: Logs) -> None:
     console.print(escape(line))
     for sentence in logs.source.sentences if logs.source is not None else ():
         console.print(escape(sentence))
+    if logs.allowed is not None:
+        from bayesdice_ppl.logs.action_sets import RENORMALIZED
+
+        console.print(escape(f"{RENORMALIZED[0].upper()}{RENORMALIZED[1:]}."))
     together = logs.looked_at
     if together:
         console.print(escape(f"Columns that may group rows: {', '.join(together)}."))

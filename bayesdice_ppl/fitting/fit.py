@@ -38,6 +38,7 @@ from bayesdice_ppl.fitting.unseen import unseen_of
 from bayesdice_ppl.inference import draw, search_price, solve
 from bayesdice_ppl.keys import check_key, split_key
 from bayesdice_ppl.logs import Logs
+from bayesdice_ppl.logs.action_sets import RENORMALIZED
 from bayesdice_ppl.logs.clock import note_on_order
 from bayesdice_ppl.moments import Prior, check_rewards
 from bayesdice_ppl.policies import ContinuousPolicy, Policies, Policy
@@ -52,11 +53,6 @@ if TYPE_CHECKING:
     from bayesdice_ppl.inference import Engine
     from bayesdice_ppl.models import RatioModel
     from bayesdice_ppl.statistics import Statistic
-
-RENORMALIZED = (
-    "each candidate is renormalized over the actions that a row allows (column allowed_actions), "
-    "as if it had drawn until it drew one of them"
-)
 
 
 def fit(

@@ -128,7 +128,7 @@ def _check(logs: Logs, name: str) -> None:
 
 def _by_column(logs: Logs, rows: UsableRows, name: str) -> Grouping:
     code = logs.group_codes(name)
-    starts = np.flatnonzero(np.r_[True, logs.episode[1:] != logs.episode[:-1]])
+    starts = logs.first_rows
     return Grouping(name, code[rows.mask], code[starts])
 
 

@@ -18,6 +18,11 @@ from bayesdice_ppl.logs.columns import first_row
 from bayesdice_ppl.logs.labels import as_labels, encode, label_kind, shown, shown_all, sorted_labels
 
 COLUMN = "allowed_actions"
+RENORMALIZED = (
+    "each candidate is renormalized over the actions that a row allows (column allowed_actions), "
+    "as if it had drawn until it drew one of them"
+)
+"""What is done to candidates, for whoever reads a belief."""
 SEPARATOR = "|"
 """What stands between the actions of a set that is a text, as a CSV has it."""
 

@@ -27,7 +27,7 @@ def note_on_order(logs: Logs) -> str | None:
     str or None
         None where no column has times, or the first rows of the episodes are in its order.
     """
-    starts = np.flatnonzero(np.r_[True, logs.episode[1:] != logs.episode[:-1]])
+    starts = logs.first_rows
     if len(starts) < 2:
         return None
     likely = [guess(list(logs.groups), ["step"]).get("step", "")]
@@ -41,9 +41,9 @@ def note_on_order(logs: Logs) -> str | None:
         change = np.diff(times[starts])
         if (change >= 0).all():
             return None
-        first = "the newest rows come first" if (change <= 0).all() else "rows are not in its order"
+        found = "the newest rows come first" if (change <= 0).all() else "rows are not in its order"
         return (
-            f"the log has times ({name}), and {first}. Whether rewards or the policy changed "
-            f"is looked for in the order of the rows: sort the log by {name}, and fit again."
+            f"the log has the times {name}, and {found}. Whether rewards or the logging policy "
+            f"changed is looked for row by row: sort the log by {name}, and fit again."
         )
     return None

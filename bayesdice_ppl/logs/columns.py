@@ -39,7 +39,7 @@ def read_labels(table: pl.DataFrame, column: str, *, nulls: bool = False) -> pl.
     if blank.any():
         raise LogsError(
             f"row {first_row(blank) + 1}, column {column!r}: expected a label, found a blank text. "
-            "Fill it in, or leave it empty where it may be."
+            "Write the label; a next state that is not known is null."
         )
     return series
 
@@ -47,7 +47,7 @@ def read_labels(table: pl.DataFrame, column: str, *, nulls: bool = False) -> pl.
 def is_blank(series: pl.Series) -> pl.Series:
     """Whether each entry is a text of nothing but spaces."""
     if series.dtype != pl.String:
-        return pl.Series([False]).new_from_index(0, series.len())
+        return pl.repeat(False, series.len(), eager=True)
     return (series.str.strip_chars() == "").fill_null(False)
 
 

@@ -182,8 +182,12 @@ class Logs(FromSources):
     @property
     def initial_state(self) -> Int[np.ndarray, " m"]:
         """Code of the first state of each episode, shape (m,)."""
-        starts = np.flatnonzero(np.r_[True, self.episode[1:] != self.episode[:-1]])
-        return self.state[starts]
+        return self.state[self.first_rows]
+
+    @property
+    def first_rows(self) -> Int[np.ndarray, " m"]:
+        """Place of the first row of each episode, shape (m,)."""
+        return np.flatnonzero(np.r_[True, self.episode[1:] != self.episode[:-1]])
 
     @property
     def vector_states(self) -> bool:

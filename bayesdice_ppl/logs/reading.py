@@ -157,9 +157,14 @@ def _read_tables(
     whole = pl.concat([frame.select(frames[0].columns) for frame in frames], how="vertical_relaxed")
     added = sorted({key for file in files for key in keys_of(file, root)}) if root.is_dir() else []
     return _with_whole_numbers(whole, added), (
-        f"{len(files):,} files, in the order of their names, from {files[0].name} to "
-        f"{files[-1].name}."
+        f"{len(files):,} files, in the order of their names, from {_within(files[0], root)} to "
+        f"{_within(files[-1], root)}."
     )
+
+
+def _within(file: Path, root: Path) -> str:
+    """A file's name, with the folders that it is in below the one that was given."""
+    return str(file.relative_to(root)) if root.is_dir() else file.name
 
 
 def _check_same(

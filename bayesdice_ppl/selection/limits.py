@@ -156,11 +156,13 @@ def keep_within(
     left, needed = int((~kept.excluded).sum()), 1 if score.partial else launched
     if left < needed:
         likely = int(np.argmax(np.where(rules.excluded, -1.0, met)))
+        nearest = f"The likeliest is {names[likely]!r} with {met[likely]:.3g}."
+        if not met[likely] > 0.0:
+            nearest = "No candidate that may go live is within them in any draw."
         raise SettingsError(
             f"limits: expected at least {needed} "
             f"candidate{'s' * (needed > 1)} with P({limits.text}) of {sure} or more, found {left}. "
-            f"The likeliest is {names[likely]!r} with {met[likely]:.3g}. Widen the limits, lower "
-            "confidence, or log more."
+            f"{nearest} Widen the limits, lower confidence, or log more."
         )
     if not outside.any():
         return kept, [f"every candidate has P({limits.text}) of {sure} or more"]

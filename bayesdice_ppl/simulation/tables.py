@@ -14,6 +14,7 @@ from scipy.sparse.csgraph import breadth_first_order
 from bayesdice_ppl.envs.tabular import Outcomes, TabularEnv
 from bayesdice_ppl.errors import PoliciesError
 from bayesdice_ppl.policies import ContinuousPolicy, Policy, TabularPolicy
+from bayesdice_ppl.policies.named_columns import by_label
 from bayesdice_ppl.policies.tabular import TOLERANCE, number_table
 
 
@@ -104,7 +105,7 @@ def policy_table(env: TabularEnv, policy: Any) -> Float[np.ndarray, "S A"]:
             "expected a table, or an object with probs(states)."
         )
     given = policy.probs(np.arange(n_states)) if isinstance(policy, Policy) else policy
-    table = number_table(given, "policy")
+    table = number_table(by_label(given, range(n_actions), "policy"), "policy")
     if table.shape != (n_states, n_actions):
         raise PoliciesError(
             f"policy: expected probabilities of shape ({n_states}, {n_actions}), states by "

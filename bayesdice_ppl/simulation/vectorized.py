@@ -22,6 +22,7 @@ from bayesdice_ppl.envs.tabular import through_transparent
 from bayesdice_ppl.errors import EnvironmentSpecError, PoliciesError
 from bayesdice_ppl.keys import seed_sequence
 from bayesdice_ppl.policies import ContinuousPolicy, Policy, TabularPolicy
+from bayesdice_ppl.policies.named_columns import by_label
 from bayesdice_ppl.policies.tabular import TOLERANCE, number_table
 from bayesdice_ppl.simulation.tables import action_columns
 
@@ -227,7 +228,8 @@ def _discrete_chooser(policy: Policy, n_actions: int) -> _Chooser:
     def choose(
         key: jax.Array, rng: np.random.Generator, obs: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        given = number_table(policy.probs(obs), "policy: probs(obs)")
+        what = "policy: probs(obs)"
+        given = number_table(by_label(policy.probs(obs), range(len(columns)), what), what)
         if given.shape != (len(obs), len(columns)):
             raise PoliciesError(
                 f"policy: probs(obs) gave shape {given.shape} for {len(obs)} observations; "

@@ -6,14 +6,7 @@ import pytest
 
 import bayesdice_ppl as bd
 from bayesdice_ppl.errors import LogsError
-from tests.checking.faulty_logs import good
-
-
-def mended(frame, fault):
-    """The table after the fault's own statements; the text is ours."""
-    names = {"df": frame, "pl": pl}
-    exec(fault.mend.code, names)
-    return names["df"]
+from tests.checking.faulty_logs import good, mended
 
 
 def only(frame, kind):

@@ -5,14 +5,7 @@ import pytest
 
 import bayesdice_ppl as bd
 from bayesdice_ppl.checking.faults import find_faults
-from tests.checking.faulty_logs import FAULTS, good, plain, put
-
-
-def mended(frame, fault):
-    """The table after the statements that the report prints."""
-    scope = {"pl": pl, "df": frame}
-    exec(fault.mend.code, scope)
-    return scope["df"]
+from tests.checking.faulty_logs import FAULTS, good, mended, plain, put
 
 
 def kinds(frame):

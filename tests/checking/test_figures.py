@@ -9,7 +9,7 @@ from scipy.stats import f_oneway
 
 import bayesdice_ppl as bd
 from bayesdice_ppl.checking import periods
-from tests.checking.faulty_logs import good
+from tests.checking.faulty_logs import good, mended
 
 
 def facts(frame, name, **settings):
@@ -199,10 +199,9 @@ def test_ends_of_some_rows_without_episodes_are_told_and_mended():
     ends = (pl.int_range(pl.len()) % 6 == 5).alias("terminated")
     frame = frame.with_columns(ends)
     warned = [f for f in bd.check(frame, gamma=0.0).warnings if f.kind == "episodes without a name"]
-    scope = {"pl": pl, "df": frame}
-    exec(warned[0].mend.code, scope)
-    assert bd.Logs.from_dataframe(scope["df"]).n_episodes == 40
-    assert bd.check(scope["df"], gamma=0.9).usable
+    after = mended(frame, warned[0])
+    assert bd.Logs.from_dataframe(after).n_episodes == 40
+    assert bd.check(after, gamma=0.9).usable
 
 
 def test_states_that_a_candidate_reaches_without_a_logged_action_are_named():

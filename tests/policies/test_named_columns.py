@@ -66,3 +66,15 @@ def test_columns_that_are_only_numbered_stay_in_their_places(logs):
     assert value(logs, lambda s: pd.DataFrame([[0.0, 1.0]] * len(s))) == pytest.approx(
         1.0, abs=1e-3
     )
+
+
+def test_true_values_and_simulated_logs_read_names_too():
+    world = bd.envs.Bandit((0.1, 0.9))
+
+    class Best:
+        def probs(self, obs):
+            return pd.DataFrame({1: [1.0] * len(obs), 0: [0.0] * len(obs)})
+
+    assert float(bd.true_value(world, Best(), gamma=0.0)) == pytest.approx(0.9)
+    played = bd.simulate(world, Best(), 20, 1, rng_key=jax.random.key(0))
+    assert played.action_labels.tolist() == [1]

@@ -120,7 +120,7 @@ def find_units(logs: Logs, gamma: float) -> Units:
     """
     used = np.flatnonzero(usable_rows(logs, gamma).mask)
     if gamma == 0.0:
-        first = np.flatnonzero(np.r_[True, logs.episode[1:] != logs.episode[:-1]])
+        first = logs.first_rows
         units = Units(used, first, logs.initial_state, logs.n_transitions)
     else:
         every = np.arange(logs.n_episodes)

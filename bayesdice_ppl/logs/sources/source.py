@@ -32,7 +32,7 @@ class Source:
     def sentences(self) -> tuple[str, ...]:
         """All of it as sentences, for people."""
         pairs = "; ".join(f"{key} = {what}" for key, what in self.taken.items())
-        return (f"Read as {self.layout}: {pairs}.", *self.notes)
+        return (f"Read as {self.layout}{': ' * bool(pairs)}{pairs}.", *self.notes)
 
     def with_columns(self, columns: Mapping[str, str] | None) -> Source:
         """The same, where the user's mapping chose some of the columns."""
