@@ -71,7 +71,7 @@ def test_a_trade_and_a_limit_rank_what_they_say(run, place):
         (("--reward", "quality,cost", "--weights", "cost=much"), "expected a number"),
         (("--reward", "quality,cost", "--limits", "cost<0.5"), "cost<=0.02"),
         (("--reward", "quality,cost", "--limits", "cost<=1,cost<=2"), "two limits"),
-        (("--reward", "quality,cost", "--limits", "cost<=0.01"), "The likeliest is"),
+        (("--reward", "quality,cost", "--limits", "cost<=0.01"), "in any draw"),
         (("--reward", "quality,cost", "--limits", "cost<=1,cost>=2"), "lowest of 'cost' first"),
         (("--reward", "quality", "--confidence", "0.5"), "expected limits beside it"),
         (("--reward", "quality,cost", "--limits", "cost<=1", "--confidence", "2"), "probability"),
