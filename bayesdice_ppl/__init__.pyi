@@ -13,6 +13,7 @@ from . import inference as inference
 from . import models as models
 from . import plots as plots
 from . import policies as policies
+from . import reporting as reporting
 from . import risk as risk
 from . import scores as scores
 from . import simulation as simulation
@@ -46,6 +47,7 @@ from .policies import Policies as Policies
 from .policies import RowPolicy as RowPolicy
 from .policies import TabularPolicy as TabularPolicy
 from .policies import read_policies as read_policies
+from .reporting import report as report
 from .selection import Selection as Selection
 from .selection import loss_by_k as loss_by_k
 from .selection import rank_probabilities as rank_probabilities

@@ -19,7 +19,7 @@ LIBRARY = "bayesdice_ppl"
 FOLDERS = {"bayesdice_ppl": LIBRARY, "models": f"{LIBRARY}.models", "envs": f"{LIBRARY}.envs"}
 
 LEVELS = (
-    ("plain",),
+    ("plain", "digits"),
     ("errors", "_version", "progress"),
     ("arrays", "checks", "codes"),
     ("choices", "keys", "outputs"),
@@ -40,6 +40,7 @@ LEVELS = (
     ("simulation",),
     ("calibration",),
     ("datasets", "plots"),
+    ("reporting",),
     ("experiments", "exploration"),
     ("cli",),
     ("__main__", LIBRARY),

@@ -5,6 +5,7 @@ read them. `make_belief` builds, `read_values` and its neighbors check and read,
 `load_belief` keep a belief in a netCDF file.
 """
 
+from bayesdice_ppl.belief.account import earned_words, how_made
 from bayesdice_ppl.belief.files import load_belief, save_belief
 from bayesdice_ppl.belief.make import annotate, make_belief, origin, versions, with_groups
 from bayesdice_ppl.belief.read import (
@@ -47,7 +48,9 @@ __all__ = [
     "Variable",
     "Which",
     "annotate",
+    "earned_words",
     "entries",
+    "how_made",
     "load_belief",
     "make_belief",
     "note_on_starts",

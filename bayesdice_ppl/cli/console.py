@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from rich.box import SIMPLE_HEAD
@@ -11,7 +10,7 @@ from rich.console import Console
 from rich.markup import escape as without_markup
 from rich.table import Table
 
-from bayesdice_ppl.cli.numbers import written_alike
+from bayesdice_ppl.digits import written_alike
 from bayesdice_ppl.plain import plain_text
 
 if TYPE_CHECKING:
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
     from xarray import DataTree
 
     from bayesdice_ppl.baselines import Estimates
-    from bayesdice_ppl.belief import BeliefView
     from bayesdice_ppl.logs import Logs
     from bayesdice_ppl.logs.logged_value import LoggedValue
     from bayesdice_ppl.selection import InformationValue, Selection, TryingValue
@@ -198,56 +196,12 @@ def show_logs(console: Console, logs: Logs) -> None:
         console.print(escape(f"Columns not used: {', '.join(unused)}."))
 
 
-def unit_lines(view: BeliefView) -> list[str]:
-    """What the belief takes as independent, and what the log said of it."""
-    unit = view.unit
-    if not unit:
-        return []
-    names = unit["names"]
-    if names:
-        groups = " and ".join(
-            f"{name} ({size:,} groups)" for name, size in zip(names, unit["groups"], strict=True)
-        )
-        inflation = float(view.error_inflation.max())
-        found = "as asked" if unit["asked"] else "because their rows move together"
-        return [
-            f"Unit of independence: {groups}, {found}: errors are up to {inflation:.2g} times as "
-            "wide as if rows were independent."
-        ]
-    looked = [test for test in unit["tested"] if not test["by_order"]]
-    return [
-        f"No sign that rows of one {test['name']} move together ({test['size']:,} groups; errors "
-        f"{test['shows']:.2g} times as wide would show)."
-        for test in looked
-    ]
-
-
 def show_fit(console: Console, belief: DataTree) -> None:
     """Print how the belief was made: rows left out, actions, the value of the logging policy."""
-    from bayesdice_ppl.belief import BeliefView
+    from bayesdice_ppl.belief import BeliefView, how_made
 
-    view = BeliefView(belief)
-    if view.rows_left_out:
-        console.print(
-            f"Left out {view.rows_left_out:,} of {view.n_transitions:,} transitions: some have no "
-            "next state, and keeping only the terminated rows of the same steps would select on "
-            "the outcome. Add a column next_state to keep them; it may be empty where the next row "
-            "of the episode says it."
-        )
-    many = f"{view.n_actions:,} actions, " if view.n_actions else ""
-    console.print(f"Action space: {many}{escape(view.action_space)}.")
-    if view.engine:
-        console.print(f"Inference: {escape(view.engine)}.")
-    if view.without_draws:
-        console.print(escape(view.without_draws))
-    for line in unit_lines(view):
+    for line in how_made(BeliefView(belief)):
         console.print(escape(line))
-    if view.n_terminated:
-        termination = view.settings["on_termination"]
-        then = "a new episode" if termination == "restart" else "reward 0 forever"
-        console.print(f"After a termination: {then} (--on-termination {termination}).")
-    if view.earned is not None:
-        console.print(earned_words(view.earned.value, view.earned.standard_error))
 
 
 def show_estimates(
@@ -289,8 +243,10 @@ def show_estimates(
     show_rows(console, "", headings, rows)
     if thin:
         console.print(_THIN)
-    console.print(earned_words(logged.value, logged.standard_error))
+    from bayesdice_ppl.belief import earned_words
     from bayesdice_ppl.selection.certificate import listing
+
+    console.print(earned_words(logged.value, logged.standard_error))
 
     what = {"value": "estimate", "lower": "lower end", "upper": "upper end"}[by]
     best = [name for name in order if by_name[name][by] == by_name[order[0]][by]]
@@ -313,16 +269,6 @@ def show_estimates(
             f"The intervals of {len(overlapping)} of {len(order) - len(best)} others overlap with "
             "that one: they may be better."
         )
-
-
-def earned_words(value: float, standard_error: float) -> str:
-    """The value of the logging policy. One episode, or one group, has no standard error."""
-    sure = (
-        f"standard error {standard_error:.2g}"
-        if isfinite(standard_error)
-        else "one episode, and so no standard error"
-    )
-    return f"The logging policy itself earned {value:.4g} per step ({sure})."
 
 
 def show_methods(console: Console, catalog: pl.DataFrame) -> None:

@@ -37,6 +37,9 @@ Seed = Annotated[
     typer.Option(min=0, max=MAX_SEED, help="Random seed. Without one, a seed is drawn and shown."),
 ]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the results that exist.")]
+Statistic = Annotated[
+    str | None, typer.Option(help="Which statistic ranks, if the belief has several.")
+]
 Output = Annotated[Path, typer.Option("-o", "--output", help="Folder for the results.")]
 
 
@@ -244,6 +247,18 @@ class RewardOptions:
         if self.weights is not None:
             found["statistic"] = read_weights("--weights", self.weights)
         return {name: each for name, each in found.items() if each is not None}
+
+    def with_statistic(self, statistic: str | None) -> dict[str, Any]:
+        """The same for a belief, of which one statistic may be named instead of weights.
+
+        Raises
+        ------
+        SettingsError
+            A text cannot be read, or there are weights and a statistic.
+        """
+        if statistic is not None and self.weights is not None:
+            raise SettingsError("--weights: expected no --statistic beside it. Give one of them.")
+        return {"statistic": statistic or "value", **self.choice()}
 
     def check(self, rewards: Sequence[str]) -> None:
         """Refuse names that are no rewards of a log, before the minutes of a fit.

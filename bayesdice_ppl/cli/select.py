@@ -19,6 +19,7 @@ from bayesdice_ppl.cli.groups import (
     RewardOptions,
     ScoreOptions,
     Seed,
+    Statistic,
     UnseenOptions,
     ValueOptions,
     given,
@@ -139,10 +140,7 @@ def rank(
     launch: LaunchOptions,
     several: RewardOptions,
     unseen: UnseenOptions,
-    statistic: Annotated[
-        str | None,
-        typer.Option(help="Which statistic ranks, if the belief has several."),
-    ] = None,
+    statistic: Statistic = None,
     information: Annotated[
         bool,
         typer.Option(
@@ -168,10 +166,8 @@ def rank(
     from bayesdice_ppl.selection import value_of_information, value_of_trying
 
     score, rules = judge.make(), launch.rules()
-    within = unseen.choice() | several.choice()
-    which = within.pop("statistic", statistic or "value")
-    if statistic is not None and several.weights is not None:
-        raise SettingsError("--weights: expected no --statistic beside it. Give one of them.")
+    within = unseen.choice() | several.with_statistic(statistic)
+    which = within.pop("statistic")
     if information and several.limits is not None:
         raise SettingsError(
             "--information: expected no --limits beside it, as what is worth knowing is found for "

@@ -420,7 +420,7 @@ class FitSettings:
         }
 
 
-_GROUPS: dict[str, tuple[type[Any], dict[str, str]]] = {
+GROUPS: dict[str, tuple[type[Any], dict[str, str]]] = {
     "prior": (
         Prior,
         {
@@ -513,7 +513,7 @@ def flat_settings(*, gamma: float, preset: str | None = None, **given: Any) -> F
             )
         chosen["model"] = linear(chosen.pop("link"))
     known = {each.name for each in fields(FitSettings)} | {"link"}
-    for group, (kind, names) in _GROUPS.items():
+    for group, (kind, names) in GROUPS.items():
         own = {names[name]: chosen.pop(name) for name in tuple(chosen) if name in names}
         if own:
             chosen[group] = replace(chosen.get(group, kind()), **own)
@@ -535,7 +535,7 @@ def is_setting(name: str) -> bool:
 
 def _moved(name: str) -> str | None:
     """Where a flat setting of `fit` is given now; None if there never was such a setting."""
-    for group, (kind, names) in _GROUPS.items():
+    for group, (kind, names) in GROUPS.items():
         if name in names:
             return f"{group}=bd.{kind.__name__}({names[name]}=...)"
     return {

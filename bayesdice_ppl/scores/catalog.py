@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from bayesdice_ppl.checks import one_of
-from bayesdice_ppl.errors import SettingsError
+from bayesdice_ppl.errors import BayesDiceError, SettingsError
 from bayesdice_ppl.risk import Risk
 from bayesdice_ppl.scores.rank_correlations import correlation, kendall, spearman
 from bayesdice_ppl.scores.regrets import normalized_regret, regret, safe_improvement
@@ -62,3 +62,27 @@ def by_name(name: str, k: int, *, risk: Risk | None = None, **options: Any) -> S
         if parameter.default is inspect.Parameter.empty and option not in given:
             raise SettingsError(f"{option}: expected one for score {name}, found none.")
     return make(**given)
+
+
+def options_of(score: Score) -> tuple[str, dict[str, Any]] | None:
+    """Give the name of a score in the catalog, and what its function takes to make it again.
+
+    Parameters
+    ----------
+    score : Score
+        Any score.
+
+    Returns
+    -------
+    tuple of str and dict, or None
+        None for a score of one's own.
+    """
+    for name, make in CATALOG.items():
+        options = {key: getattr(score, key, None) for key in inspect.signature(make).parameters}
+        try:
+            if make(**options) == score:
+                return name, options
+        except BayesDiceError:
+            # The score lacks what this function takes.
+            continue
+    return None

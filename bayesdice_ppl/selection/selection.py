@@ -99,28 +99,39 @@ class Selection:
     @property
     def answer(self) -> str:
         """One sentence that says which candidates to try, or that none is recommended, and why."""
-        leading = self.launch or self.order
-        head = listing(leading, _LISTED)
+        if not self.recommended:
+            why = "; ".join(reason.removesuffix(".") for reason in self.together(self.reasons))
+            return (
+                "No recommendation, as the numbers of some candidates cannot be trusted "
+                f"({why}); {self.otherwise}"
+            )
+        head = self._leading
+        if self.launch == [self.baseline]:
+            return (
+                f"Keep {head}, as no other policy is surely enough an improvement: {self._numbers}."
+            )
+        return f"{'Try' if self.launch else 'Ranked'} {head}: {self._numbers}."
+
+    @property
+    def otherwise(self) -> str:
+        """What the belief by itself would put first, where it is not recommended: a clause."""
+        who = "within the bounds one" if self.unseen == "bounds" else "the belief by itself"
+        return f"{who} would put {self._leading} first, {self._numbers}."
+
+    @property
+    def _leading(self) -> str:
+        return listing(self.launch or self.order, _LISTED)
+
+    @property
+    def _numbers(self) -> str:
+        """The loss, with its error."""
         expected = "expected " if self.risk == "mean" else ""
         if self.unseen == "bounds":
             expected = "at worst "
-        numbers = f"{expected}{self.score} loss {self.expected_loss:.3g}"
         inside = f"Monte Carlo error {self.loss_standard_error:.2g}"
         if self.normalized_loss is not None:
             inside += f"; normalized by the range of the values, {self.normalized_loss:.2%}"
-        numbers += f" ({inside})"
-        if self.recommended and self.launch == [self.baseline]:
-            return f"Keep {head}, as no other policy is surely enough an improvement: {numbers}."
-        if self.recommended:
-            return f"{'Try' if self.launch else 'Ranked'} {head}: {numbers}."
-        otherwise = "the belief by itself would put"
-        if self.unseen == "bounds":
-            otherwise = "within the bounds one would put"
-        why = "; ".join(reason.removesuffix(".") for reason in self.together(self.reasons))
-        return (
-            f"No recommendation, as the numbers of some candidates cannot be trusted ({why}); "
-            f"{otherwise} {head} first, {numbers}."
-        )
+        return f"{expected}{self.score} loss {self.expected_loss:.3g} ({inside})"
 
     @property
     def remarks(self) -> list[str]:

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 import bayesdice_ppl as bd
-from bayesdice_ppl.belief import make_belief
-from bayesdice_ppl.cli.console import earned_words, show_selection
+from bayesdice_ppl.belief import earned_words, make_belief
+from bayesdice_ppl.cli.console import show_selection
 
 NAMES = ["the first one", "the second one", "the third one"]
 
