@@ -1,4 +1,4 @@
-"""Kills: `select`, `fit` and `reproduce` killed at random moments, and what is then on the disk.
+"""Kills: `select`, `fit`, `report`, `reproduce` killed at random moments, and the disk after it.
 
 A process that has imported the library forks one for each run, so that a run takes a second or two
 and moments fall on its work. It is killed with SIGKILL: half of the times at a moment uniform over
@@ -12,12 +12,13 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from bayesdice_ppl.belief import make_belief, save_belief
 from benchmarks.fuzzing import good_log, good_table
 from benchmarks.tables import RESULTS, write_table
 
@@ -28,6 +29,8 @@ COMMANDS = {
     "select": f"select {_FIT} -o out",
     "select --overwrite": f"select {_FIT} -o out --overwrite",
     "fit": f"fit {_FIT} -o b.nc",
+    "report": "report b.nc -k 1 -o r.html",
+    "report --overwrite": "report b.nc -k 1 -o r.html --overwrite",
     "reproduce": "reproduce ci --quick --worlds bandit --trials 8 --workers 1 -o run",
 }
 NOTES = (
@@ -100,6 +103,12 @@ def state_of(name: str, folder: Path) -> str:
                 return "absent"
             bd.load_belief(folder / "b.nc")
             return "whole"
+        if name.startswith("report"):
+            if not (folder / "r.html").exists():
+                return "absent"
+            page = (folder / "r.html").read_text(encoding="utf-8")
+            parts = page.startswith("<!DOCTYPE html>"), page.rstrip().endswith("</html>")
+            return "whole" if all(parts) else "broken"
         if name == "reproduce":
             run = folder / "run"
             if not run.exists():
@@ -120,10 +129,13 @@ def state_of(name: str, folder: Path) -> str:
         return "broken"
 
 
-def write_inputs(folder: Path) -> str:
-    """Write a log and candidates."""
+def write_inputs(name: str, folder: Path) -> str:
+    """Write a log and candidates, and for a report the belief."""
     good_log().write_csv(folder / "log.csv")
     good_table().write_csv(folder / "table.csv")
+    if name.startswith("report"):
+        values = np.random.default_rng(0).normal(size=(2000, 12)) + 0.1 * np.arange(12)
+        save_belief(make_belief(values, [f"policy {i}" for i in range(12)]), folder / "b.nc")
     return ""
 
 
@@ -149,7 +161,7 @@ def try_command(name: str, moments: int, seed: int) -> dict[str, object]:
     words, rng = COMMANDS[name].split(), np.random.default_rng(seed)
     count: Counter[str] = Counter()
     with tempfile.TemporaryDirectory() as home:
-        apart(write_inputs, Path(home))
+        apart(write_inputs, name, Path(home))
         began = time.monotonic()
         assert run_whole(words, Path(home)) in (0, 3)
         seconds = time.monotonic() - began
@@ -157,7 +169,7 @@ def try_command(name: str, moments: int, seed: int) -> dict[str, object]:
     while killed < moments:
         with tempfile.TemporaryDirectory() as home:
             place = Path(home)
-            apart(write_inputs, place)
+            apart(write_inputs, name, place)
             if name.endswith("overwrite"):
                 assert run_whole(words, place) in (0, 3)
             late = bool(killed % 2)
@@ -169,10 +181,7 @@ def try_command(name: str, moments: int, seed: int) -> dict[str, object]:
             count[state] += 1
             count["scratch"] += bool(scratch_in(place))
             again = words
-            if (state in ("whole", "marked") and name == "select") or (state, name) == (
-                "whole",
-                "fit",
-            ):
+            if state in ("whole", "marked") and name in ("select", "fit", "report"):
                 again = [*words, "--overwrite"]
             code = run_whole(again, place)
             whole = apart(state_of, name, place) == "whole" and code in (0, 3)
@@ -181,8 +190,10 @@ def try_command(name: str, moments: int, seed: int) -> dict[str, object]:
     return {"command": name, "kills": moments, **{state: count[state] for state in states}}
 
 
-def main(output: Path = RESULTS, moments: int = MOMENTS) -> None:
-    """Kill every command and write the table."""
+def main(
+    output: Path = RESULTS, moments: int = MOMENTS, names: Iterable[str] = tuple(COMMANDS)
+) -> None:
+    """Kill the commands and write the table."""
     import jax  # noqa: F401
     import matplotlib as mpl
 
@@ -193,10 +204,13 @@ def main(output: Path = RESULTS, moments: int = MOMENTS) -> None:
     import bayesdice_ppl.experiments.run
     import bayesdice_ppl.fitting.fit
     import bayesdice_ppl.plots.forest
+    import bayesdice_ppl.reporting.report
     import bayesdice_ppl.selection  # noqa: F401
 
     rows = []
     for seed, name in enumerate(COMMANDS):
+        if name not in names:
+            continue
         rows.append(try_command(name, moments, seed))
         print(rows[-1], flush=True)
     print(write_table("kills", rows, command=COMMAND, notes=NOTES, folder=output))
