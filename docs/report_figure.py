@@ -18,7 +18,7 @@ import bayesdice_ppl as bd
 
 TARGET = Path(__file__).parent / "images" / "report.png"
 DESK, PHONE, HEIGHT = 900, 390, 1400
-GAP, COLORS = 40, 64
+GAP, COLORS = 40, 200
 
 
 def main() -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,6 +18,10 @@ from bayesdice_ppl.cli.groups import (
     UnseenOptions,
 )
 from bayesdice_ppl.cli.options import with_options
+from bayesdice_ppl.cli.results import RANKING_FILE
+
+if TYPE_CHECKING:
+    from bayesdice_ppl.selection import Selection
 
 
 @app.command()
@@ -47,5 +52,24 @@ def report(
     page.save(output, overwrite=overwrite)
     console = make_console()
     console.print(page.selection.answer, markup=False)
+    for note in _other_question(belief, page.selection):
+        console.print(f"Note: {note}", markup=False)
     console.print(f"Wrote {output}.", markup=False, soft_wrap=True)
     raise typer.Exit(0 if page.selection.recommended else EXIT_NO_RECOMMENDATION)
+
+
+def _other_question(belief: Path, selection: Selection) -> list[str]:
+    """Say that the ranking beside a belief, as `select` writes it, answers another question."""
+    ranking = belief.parent / RANKING_FILE
+    try:
+        known = json.loads(ranking.read_text(encoding="utf-8"))
+        score, launch = known["score"], known["launch"]
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
+        return []
+    if (score, launch) == (selection.score, selection.launch):
+        return []
+    return [
+        f"{ranking.name} beside it has a ranking by {score} that launches "
+        f"{', '.join(map(str, launch)) if launch else 'none'}. This report is by "
+        f"{selection.score}: give it the options that select had, if it is to say the same."
+    ]

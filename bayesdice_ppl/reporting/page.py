@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from jinja2 import Environment
     from markupsafe import Markup
 
+_LONG = 60
+"""Letters past which a name in a sentence is cut, and shown whole where it is pointed at."""
+
 
 @cache
 def _environment() -> Environment:
@@ -43,21 +46,26 @@ def _harmless(thing: object) -> object:
 
 
 def _apart(sentence: str, names: tuple[str, ...]) -> Markup:
-    """A sentence in which names that are read from the right do not turn their neighbors."""
+    """A sentence in which names that would turn their neighbors, or are long, stand alone."""
     from markupsafe import Markup, escape
 
     pieces = re.split(f"({'|'.join(map(re.escape, names))})", sentence) if names else [sentence]
-    isolated = Markup("<bdi>{}</bdi>")
-    written = (shown(piece) for piece in pieces)
+    alone, cut = Markup("<bdi>{}</bdi>"), Markup('<bdi class="cut" title="{0}">{0}</bdi>')
     return Markup().join(
-        isolated.format(piece) if place % 2 else escape(piece)
-        for place, piece in enumerate(written)
+        (cut if len(piece) > _LONG else alone).format(shown(piece))
+        if place % 2
+        else escape(shown(piece))
+        for place, piece in enumerate(pieces)
     )
 
 
-def _from_the_right(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Names with letters that are read from the right, the longest first."""
-    found = [name for name in names if any(bidirectional(letter) in ("R", "AL") for letter in name)]
+def _standing_alone(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Names that are long, or have letters that are read from the right, the longest first."""
+    found = [
+        name
+        for name in names
+        if len(name) > _LONG or any(bidirectional(letter) in ("R", "AL") for letter in name)
+    ]
     return tuple(sorted(found, key=len, reverse=True))
 
 
@@ -74,5 +82,5 @@ def render(content: Content) -> str:
     str
         HTML.
     """
-    turned = _from_the_right(content.question.names)
-    return _environment().get_template("page.html").render(content=content, turned=turned)
+    alone = _standing_alone(content.question.names)
+    return _environment().get_template("page.html").render(content=content, alone=alone)

@@ -128,8 +128,12 @@ def _log(belief: DataTree) -> list[tuple[str, str]]:
         return []
     found = []
     if rows:
-        found.append(("log", f"{rows:,} transitions in {episodes:,} episodes."))
+        found.append(("log", f"{_many(rows, 'transition')} in {_many(episodes, 'episode')}."))
     if isinstance(gamma, int | float):
         kind = {0.0: ", a bandit", 1.0: ", the average reward"}.get(float(gamma), "")
         found.append(("discount", f"{gamma:g}{kind}."))
     return found
+
+
+def _many(number: int, word: str) -> str:
+    return f"{number:,} {word}{'s' if number != 1 else ''}"

@@ -1,5 +1,7 @@
 """`bayesdice report`: a page, or one sentence and exit code 2."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -93,6 +95,28 @@ def test_a_file_that_is_no_belief_is_refused(content, run, tmp_path):
     assert code == 2
     assert "expected a belief in netCDF" in out.err
     assert not (tmp_path / "r.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("ranking", "told"),
+    [
+        ({"score": "precision@2", "launch": ["a", "b"]}, "by precision@2 that launches a, b."),
+        ({"score": "kendall", "launch": []}, "by kendall that launches none."),
+        ({"score": "regret@1", "launch": ["a"]}, ""),
+        ("no ranking", ""),
+        (None, ""),
+    ],
+    ids=["precision", "kendall", "the-same", "text", "absent"],
+)
+def test_a_ranking_beside_the_belief_that_says_something_else_is_told(
+    ranking, told, run, saved, tmp_path
+):
+    if ranking is not None:
+        (tmp_path / "ranking.json").write_text(json.dumps(ranking))
+    code, out = run("report", saved, "-o", tmp_path / "r.html")
+    assert code == 0, out.err
+    said = " ".join(out.out.split())
+    assert (told in said) if told else ("ranking.json" not in said)
 
 
 def test_a_page_is_not_written_over_its_belief(run, saved):

@@ -55,14 +55,18 @@ def test_what_steers_text_is_written_out(hostile):
     assert "👩\u200d👩\u200d👧" in hostile
 
 
-def test_names_from_the_right_stand_alone_in_sentences(hostile):
-    answer = re.search(r'<p class="sentence">(.*?)</p>', hostile, re.DOTALL).group(1)
-    launched = bd.select(belief_of(HOSTILE), bd.scores.precision(k=2)).launch
-    turned = [name for name in launched if name in ("שלום עולם", "مرحبا 123")]
-    assert answer.count("<bdi>") == len(turned)
-    belief = belief_of(["שלום", "עולם", "c"])
-    page = bd.report(belief, bd.scores.regret(k=2)).html
-    assert "Try <bdi>" in page
+def test_names_that_turn_their_neighbors_or_are_long_stand_alone_in_sentences():
+    long = "a long name, " * 20 + "<b>"
+    names = ["שלום", "שלום עולם", long, "short & <plain>"]
+    page = bd.report(belief_of(names), bd.scores.precision(k=4))
+    answer = re.search(r'<p class="sentence">(.*?)</p>', page.html, re.DOTALL).group(1)
+    assert answer.count("<bdi") == 3
+    for name in names[:2]:
+        assert f"<bdi>{name}</bdi>" in answer
+    assert '<bdi class="cut" title="a long name, a long' in answer
+    assert "short &amp; &lt;plain&gt;" in answer
+    read = Reader(f"<p>{answer}</p>")
+    assert "".join(read.texts) == page.selection.answer
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 31])
@@ -144,6 +148,8 @@ def test_an_answer_that_is_none_says_why():
     assert not page.selection.recommended
     assert "No recommendation: the logs cannot tell" in read.text
     assert "b: goes where the log has not been." in read.text
+    assert "would go live" in read.text
+    assert "goes live" not in read.text
     otherwise = page.selection.otherwise
     assert f"T{otherwise[1:]}" in read.text
     assert page.selection.answer.endswith(f"; {otherwise}")
