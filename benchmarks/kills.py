@@ -33,6 +33,8 @@ COMMANDS = {
     "report --overwrite": "report b.nc -k 1 -o r.html --overwrite",
     "reproduce": "reproduce ci --quick --worlds bandit --trials 8 --workers 1 -o run",
 }
+SOON = {"report": 0.05, "report --overwrite": 0.05}
+"""Seconds after its first scratch file in which a command is killed that writes one short file."""
 NOTES = (
     f"{MOMENTS} kills of each command. `whole`: the outputs are those of a run that was not "
     "killed, and can be read; `absent`: there are none; `resumable`: a folder of `reproduce` "
@@ -173,7 +175,7 @@ def try_command(name: str, moments: int, seed: int) -> dict[str, object]:
             if name.endswith("overwrite"):
                 assert run_whole(words, place) in (0, 3)
             late = bool(killed % 2)
-            moment = float(rng.uniform(0.0, 0.1 * seconds if late else seconds))
+            moment = float(rng.uniform(0.0, SOON.get(name, 0.1 * seconds) if late else seconds))
             if not kill_at(words, place, moment, after_scratch=late):
                 continue
             killed += 1

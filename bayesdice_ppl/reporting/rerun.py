@@ -111,7 +111,8 @@ def _fit(view: BeliefView, source: str, remarks: list[str]) -> tuple[list[str], 
         remarks.append("The belief does not say how it was made.")
         return [], read
     remarks.append(f"{LOGS} and {CANDIDATES} stand for the log and the candidates.")
-    seed = [] if view.seed is None else ["--seed", str(view.seed)]
+    known_seed = _seed(view)
+    seed = [] if known_seed is None else ["--seed", str(known_seed)]
     data = ["bayesdice", "fit", LOGS, "-p", CANDIDATES, "--gamma", f"{settings['gamma']:g}"]
     if method:
         data[1] = "select"
@@ -143,13 +144,18 @@ def _fit(view: BeliefView, source: str, remarks: list[str]) -> tuple[list[str], 
     return [" ".join(map(shell_word, words))], python
 
 
-def _key(view: BeliefView) -> str:
-    if view.seed is not None:
-        return f"jax.random.key({view.seed})"
+def _seed(view: BeliefView) -> int | None:
+    """The seed, said by the belief or seen in its key; None where there is none."""
     words = view.rng_key
-    if len(words) == 2 and words[0] == 0:
-        return f"jax.random.key({words[1]})"
-    return f"jax.random.wrap_key_data(jax.numpy.array({words}, 'uint32'))"
+    seen = words[1] if len(words) == 2 and words[0] == 0 else None
+    return seen if view.seed is None else view.seed
+
+
+def _key(view: BeliefView) -> str:
+    seed = _seed(view)
+    if seed is not None:
+        return f"jax.random.key({seed})"
+    return f"jax.random.wrap_key_data(jax.numpy.array({view.rng_key}, 'uint32'))"
 
 
 def _fit_words(changed: Mapping[str, Any]) -> list[str]:

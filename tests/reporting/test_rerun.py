@@ -138,6 +138,8 @@ def test_a_key_is_given_again():
         text = text.strip().removeprefix("rng_key=").removesuffix(",")
         again = eval(compile(text, "key", "eval"), {"jax": jax})
         assert jax.random.key_data(again).tolist() == jax.random.key_data(key).tolist()
+    annotate(belief, rng_key=jax.random.key_data(jax.random.key(3)).tolist())
+    assert "--seed 3 " in run_again(belief, bd.scores.regret(k=1), {}, "b.nc").command[0]
 
 
 def test_words_of_a_report_say_what_select_was_given(run, tmp_path):
