@@ -30,6 +30,9 @@ logs, policies, *_ = bayesdice_ppl.datasets.open_bandit()
 assert logs.n_transitions == 10_000 and len(policies) == 5
 assert bayesdice_ppl.envs.reacher.reacher_network().weights[0].shape == (10, 64)
 assert bayesdice_ppl.simulation.stored_value("reacher", 0.75, 0.99) is not None
+draws = bayesdice_ppl.belief.make_belief(logs.reward[:6].reshape(3, 2), ["a", "b"])
+page = bayesdice_ppl.report(draws, bayesdice_ppl.scores.regret(k=1))
+assert page.html.startswith("<!DOCTYPE html>")
 print(f"{len(names)} modules of the wheel import.")
 """
 

@@ -52,13 +52,13 @@ def report(
     page.save(output, overwrite=overwrite)
     console = make_console()
     console.print(page.selection.answer, markup=False)
-    for note in _other_question(belief, page.selection):
+    for note in other_question(belief, page.selection):
         console.print(f"Note: {note}", markup=False)
     console.print(f"Wrote {output}.", markup=False, soft_wrap=True)
     raise typer.Exit(0 if page.selection.recommended else EXIT_NO_RECOMMENDATION)
 
 
-def _other_question(belief: Path, selection: Selection) -> list[str]:
+def other_question(belief: Path, selection: Selection) -> list[str]:
     """Say that the ranking beside a belief, as `select` writes it, answers another question."""
     ranking = belief.parent / RANKING_FILE
     try:

@@ -107,6 +107,7 @@ def tabulate(selection: Selection, verdicts: dict[str, str]) -> Ranking:
         Candidate -> verdict; empty where there is none.
     """
     numbers = value_numbers(selection)
+    several = 1 < selection.k < len(selection.order)
     rows = [
         Row(
             place=row["rank"],
@@ -117,14 +118,14 @@ def tabulate(selection: Selection, verdicts: dict[str, str]) -> Ranking:
                 numbers.width(row["sd"]),
                 f"{numbers.cell(row['hdi90_lower'])} to {numbers.cell(row['hdi90_upper'])}",
                 f"{row['p_best']:.3f}",
-                *([f"{row['p_top_k']:.3f}"] if selection.k > 1 else []),
+                *([f"{row['p_top_k']:.3f}"] if several else []),
                 f"{row['expected_rank']:.2f}",
             ),
             verdict=verdicts.get(row["policy"], ""),
         )
         for row in selection.table.iter_rows(named=True)
     ]
-    top = [f"P(top {selection.k})"] if selection.k > 1 else []
+    top = [f"P(top {selection.k})"] if several else []
     label = value_label(selection)
     first, folded = fold(rows)
     return Ranking(

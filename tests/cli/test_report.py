@@ -7,6 +7,7 @@ import pytest
 
 import bayesdice_ppl as bd
 from bayesdice_ppl.belief import SupportWarning
+from bayesdice_ppl.cli.report import other_question
 from tests.reporting.reported import Reader, belief_of
 
 
@@ -29,6 +30,13 @@ def test_the_page_is_the_one_of_python(run, saved, tmp_path):
     assert "bayesdice report b.nc --score precision -k 2" in read.text
     # Their words differ in what is left out alone: options that are not given.
     assert read.elements == Reader(expected.html).elements
+
+
+def test_a_ranking_that_says_something_else_is_told_on_the_terminal(run, saved, tmp_path):
+    (tmp_path / "ranking.json").write_text(json.dumps({"score": "kendall", "launch": []}))
+    code, out = run("report", saved, "-o", tmp_path / "r.html")
+    assert code == 0, out.err
+    assert "Note: ranking.json beside it has a ranking by kendall" in " ".join(out.out.split())
 
 
 def test_options_are_those_of_select(run, saved, tmp_path):
@@ -108,15 +116,12 @@ def test_a_file_that_is_no_belief_is_refused(content, run, tmp_path):
     ],
     ids=["precision", "kendall", "the-same", "text", "absent"],
 )
-def test_a_ranking_beside_the_belief_that_says_something_else_is_told(
-    ranking, told, run, saved, tmp_path
-):
+def test_a_ranking_beside_the_belief_that_says_something_else_is_told(ranking, told, tmp_path):
     if ranking is not None:
         (tmp_path / "ranking.json").write_text(json.dumps(ranking))
-    code, out = run("report", saved, "-o", tmp_path / "r.html")
-    assert code == 0, out.err
-    said = " ".join(out.out.split())
-    assert (told in said) if told else ("ranking.json" not in said)
+    choice = bd.select(belief_of("abcd"), bd.scores.regret(k=1))
+    notes = other_question(tmp_path / "b.nc", choice)
+    assert [told in note for note in notes] == ([True] if told else [])
 
 
 def test_a_page_is_not_written_over_its_belief(run, saved):

@@ -13,6 +13,7 @@ from bayesdice_ppl.errors import SettingsError
 from bayesdice_ppl.reporting import put_together
 from bayesdice_ppl.reporting.axis import axis_of
 from bayesdice_ppl.reporting.places import _starts, draw_places
+from bayesdice_ppl.reporting.ranking import tabulate
 from tests.reporting.reported import belief_of
 
 NAMES = ["a", "b", "c", "d"]
@@ -287,6 +288,22 @@ def test_a_weighted_sum_is_ranked_and_named():
     content = content_of(several(), statistic=weights)
     assert ("value", "quality - 0.5 cost, per step; higher is better.") in content.question.parts
     assert "--weights quality=1.0,cost=-0.5" in content.rerun.command[-1]
+
+
+@pytest.mark.parametrize(
+    ("score", "tops"),
+    [
+        (bd.scores.regret(k=1), []),
+        (bd.scores.regret(k=3), ["P(top 3)"]),
+        (bd.scores.regret(k=4), []),
+        (bd.scores.kendall(), []),
+    ],
+    ids=["one", "three", "all", "kendall"],
+)
+def test_the_top_is_told_where_it_is_neither_one_nor_all(score, tops):
+    found = tabulate(bd.select(belief_of(NAMES), score), {})
+    assert [heading for heading in found.headings if "top" in heading] == tops
+    assert {len(row.cells) for row in found.rows} == {len(found.headings)}
 
 
 def test_what_select_refuses_a_report_refuses():
