@@ -41,6 +41,7 @@ from .groups import add_prior as add_prior
 from .groups import summary as summary
 from .logs import Logs as Logs
 from .logs import read_logs as read_logs
+from .logs import read_table as read_table
 from .moments import Prior as Prior
 from .policies import GaussianPolicy as GaussianPolicy
 from .policies import Policies as Policies

@@ -45,6 +45,7 @@ TABLES = (
     "fuzzing",
     "kills",
     "exploration",
+    "gauge_cases",
 )
 UNCOUNTED = (
     "own_intervals",

@@ -72,11 +72,12 @@ def _inverse_slope(ratio: Float[Any, "*b P"]) -> Float[Any, "*b P"]:
     return 1.0 / -library_of(ratio).expm1(-ratio)
 
 
-_LOG_RANGE = (-30.0, 8.0)
+_LOG_RANGE = (-30.0, 20.0)
 
 
 def _exp(weight: Float[Any, "*b P"]) -> Float[Any, "*b P"]:
-    # Past these a ratio is as good as zero, or larger than any log can support.
+    # Past these a factor is as good as zero, or larger than any log can support. Where the factor
+    # stands beside an action ratio of a ten-thousandth, right ones are large: exp(10) and more.
     xp = library_of(weight)
     return xp.exp(xp.clip(weight - 1.0, *_LOG_RANGE))
 

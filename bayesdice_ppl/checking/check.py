@@ -21,7 +21,7 @@ from bayesdice_ppl.checking import (
 )
 from bayesdice_ppl.checking.fault import ERROR, Fault
 from bayesdice_ppl.checking.faults import OTHER, FoundFaults, find_faults
-from bayesdice_ppl.checking.flags import flag_text
+from bayesdice_ppl.checking.flag_columns import flag_text
 from bayesdice_ppl.checking.report import LogReport
 from bayesdice_ppl.checking.section import Section
 from bayesdice_ppl.checking.table import take_table
@@ -86,13 +86,14 @@ def check(
     """
     asked: dict[str, Any] = {"gamma": gamma, "on_termination": on_termination}
     flat_settings(**asked)  # refused before anything is read
-    source, read_as, more = "", tuple[str, ...](), list[Fault]()
+    source, read_as, more, table_code = "", tuple[str, ...](), list[Fault](), ""
     if isinstance(logs, Logs):
         frame = logs.to_dataframe()
         found = FoundFaults(take_table(frame, None), (), logs, whole=True)
     else:
         if isinstance(logs, str | os.PathLike):
             source = Path(logs).name
+            table_code = _read_code(logs, columns=columns, reward=reward, layout=layout)
             given_table = read_log_table(logs, columns=columns, reward=reward, layout=layout)
         else:
             given_table = to_polars(logs, LogsError)
@@ -128,7 +129,15 @@ def check(
         thin,
         None if policies is None else len(given or ()),
         read_as,
+        table_code,
     )
+
+
+def _read_code(path: str | os.PathLike[str], **options: Any) -> str:
+    """Python that reads the table which the mends change."""
+    given = [repr(os.fspath(path))]
+    given += [f"{name}={value!r}" for name, value in options.items() if value is not None]
+    return f"df = bd.read_table({', '.join(given)})"
 
 
 def _no_reward(frame: pl.DataFrame, name: str) -> list[Fault]:

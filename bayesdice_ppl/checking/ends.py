@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from bayesdice_ppl.checking.fault import ERROR, WARNING, Fault, Mend, row_words, rows_where
-from bayesdice_ppl.checking.flags import flag_text
+from bayesdice_ppl.checking.flag_columns import flag_text
 from bayesdice_ppl.checking.table import TakenTable
 from bayesdice_ppl.logs.familiar import guess
 from bayesdice_ppl.logs.steps import clock_of

@@ -16,6 +16,7 @@ from bayesdice_ppl.checking import (
     missing,
     numbers,
     repeats,
+    sets,
     steps,
     successors,
 )
@@ -23,11 +24,9 @@ from bayesdice_ppl.checking.fault import ERROR, Fault
 from bayesdice_ppl.checking.table import TakenTable, take_table
 from bayesdice_ppl.errors import LogsError
 from bayesdice_ppl.logs import Logs
-from bayesdice_ppl.logs.action_sets import COLUMN, read_sets
-from bayesdice_ppl.logs.labels import as_labels
 
 OTHER, FEW = "other", "few rows"
-_KINDS = (repeats, missing, numbers, labels, flags, steps, ends, successors)
+_KINDS = (repeats, missing, numbers, labels, sets, flags, steps, ends, successors)
 """Each finds its kind of fault, in the order in which they are told and mended."""
 
 
@@ -90,27 +89,11 @@ def find_faults(
     try:
         logs = Logs.from_dataframe(frame, columns=mapping, actions=actions, ignore=ignore)
     except LogsError as error:
-        found += [Fault(OTHER, ERROR, "", str(error))] if not errors else _of_sets(table)
+        found += [Fault(OTHER, ERROR, "", str(error))] if not errors else []
         return FoundFaults(
             table, tuple(found), _without(table, errors, meant, actions), whole=False
         )
     return FoundFaults(table, tuple(found), logs, whole=not errors)
-
-
-def _of_sets(table: TakenTable) -> list[Fault]:
-    """What is wrong with the column of allowed actions, which is read after all others."""
-    given, action = table.series(COLUMN), table.series("action")
-    if given is None or action is None or action.null_count():
-        return []
-    try:
-        labels = as_labels(action, "action", LogsError)
-    except LogsError:
-        return []
-    try:
-        read_sets(pl.DataFrame({COLUMN: given}), labels)
-    except LogsError as error:
-        return [Fault(OTHER, ERROR, table.names[COLUMN], str(error))]
-    return []
 
 
 def _without(

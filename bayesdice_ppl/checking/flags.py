@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import polars as pl
-
 from bayesdice_ppl.checking.fault import ERROR, Fault, Mend, column_text, row_words, rows_where
+from bayesdice_ppl.checking.flag_columns import TRUE
 from bayesdice_ppl.checking.table import TakenTable
 from bayesdice_ppl.logs.columns import flags_of
 
 KIND = "flags"
-_TRUE = ("true", "1", "1.0", "yes", "y", "t")
 
 
 def find(table: TakenTable) -> list[Fault]:
@@ -39,17 +37,7 @@ def find(table: TakenTable) -> list[Fault]:
             mend = Mend("Take every number but 0 for true.", (step,))
         else:
             text = f"{held}.cast(pl.String).str.strip_chars().str.to_lowercase()"
-            step = f"with_columns({text}.is_in({list(_TRUE)!r}))"
+            step = f"with_columns({text}.is_in({list(TRUE)!r}))"
             mend = Mend("Take yes, y and t for true as well, and all else for false.", (step,))
         found.append(Fault(KIND, ERROR, name, sentence, rows, mend))
     return found
-
-
-def flag_text(series: pl.Series, name: str) -> str:
-    """A column of flags as a condition in a mend."""
-    held = column_text(name)
-    if series.dtype == pl.Boolean:
-        return held
-    if series.dtype.is_numeric():
-        return f"({held} == 1)"
-    return f"{held}.cast(pl.String).str.strip_chars().str.to_lowercase().is_in(['true', '1'])"

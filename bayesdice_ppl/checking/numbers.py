@@ -32,6 +32,8 @@ def find(table: TakenTable) -> list[Fault]:
             continue
         elif series.dtype == pl.String:
             found.append(_text(table, name, series))
+            # What the mend makes of them may be no better.
+            found += _of_numbers(table, key, name, series.cast(pl.Float64, strict=False))
         elif not (series.dtype.is_numeric() or series.dtype == pl.Boolean):
             sentence = f"{name!r} holds {series.dtype}, and should hold numbers."
             found.append(Fault(TYPE, ERROR, name, sentence))

@@ -18,6 +18,13 @@ SCHEMA = 1
 """Version of `LogReport.to_dict`. It rises when a key goes or changes its meaning."""
 FINE, WARNED, BAD, THIN = 0, 1, 2, 3
 WIDTH = 80
+_HOW = (
+    "Mends change df, the table of the log, one after the other. Read what each takes for granted."
+)
+_THEN = (
+    "Then check again: bd.check(df, ...). For the command, save it first: "
+    "df.write_parquet('mended.parquet')."
+)
 
 
 @final
@@ -46,6 +53,8 @@ class LogReport(NamedTuple):
         Number of candidates, or None where none were given.
     read_as
         What another tool's log was read as, a sentence each.
+    table_code
+        Python that reads the table which the mends change; empty where the caller has it.
     """
 
     source: str
@@ -58,6 +67,7 @@ class LogReport(NamedTuple):
     thin: bool = False
     candidates: int | None = None
     read_as: tuple[str, ...] = ()
+    table_code: str = ""
 
     @property
     def errors(self) -> tuple[Fault, ...]:
@@ -100,6 +110,7 @@ class LogReport(NamedTuple):
             "schema": SCHEMA,
             "source": self.source,
             "read_as": list(self.read_as),
+            "table_code": self.table_code or None,
             "gamma": self.gamma,
             "usable": self.usable,
             "enough_for_candidates": not self.thin,
@@ -127,6 +138,10 @@ class LogReport(NamedTuple):
             return f"The log says too little about a candidate for a recommendation{warned}."
         return f"The {what} can be used{warned}."
 
+    @property
+    def _opening(self) -> str:
+        return f"import bayesdice_ppl as bd\nimport polars as pl\n{self.table_code}"
+
     def _lines(self, width: int) -> Iterator[str]:
         def wrapped(text: str, indent: str = "", then: str = "") -> list[str]:
             return textwrap.wrap(
@@ -151,10 +166,10 @@ class LogReport(NamedTuple):
                 yield from (f"     {line}" for line in plain_text(fault.mend.code).splitlines())
         if any(fault.mend is not None for fault in self.faults):
             yield ""
-            yield from wrapped(
-                "Mends go one after the other, with import polars as pl and the table as df. Read "
-                "what each takes for granted. Then check again."
-            )
+            yield from wrapped(_HOW)
+            if self.table_code:
+                yield from (f"     {line}" for line in plain_text(self._opening).splitlines())
+            yield from wrapped(_THEN)
         taken = [
             f"{key} = {' .. '.join([names[0], names[-1]] if len(names) > 1 else names)}"
             for key, names in self.columns.items()
@@ -190,6 +205,9 @@ class LogReport(NamedTuple):
                     parts.append(f"<br>{_escaped(fault.mend.words)}{code}")
                 parts.append("</li>")
             parts.append("</ol>")
+        if any(fault.mend is not None for fault in self.faults):
+            code = f"<pre>{_escaped(self._opening)}</pre>" if self.table_code else ""
+            parts.append(f"<p>{_escaped(_HOW)}</p>{code}<p>{_escaped(_THEN)}</p>")
         if self.errors and self.sections and not self.whole:
             parts.append("<p>What follows is of the episodes without an error.</p>")
         for section in self.sections:

@@ -17,8 +17,8 @@ import polars as pl
 from jaxtyping import Bool, Int
 
 from bayesdice_ppl.checking.fault import column_text
+from bayesdice_ppl.checking.flag_columns import mended_flags
 from bayesdice_ppl.errors import LogsError
-from bayesdice_ppl.logs.columns import flags_of
 from bayesdice_ppl.logs.labels import as_labels, label_codes
 from bayesdice_ppl.logs.schema import COLUMNS
 from bayesdice_ppl.logs.steps import read_times
@@ -77,9 +77,12 @@ class TakenTable:
             return None
 
     def flags(self, key: str) -> Bool[np.ndarray, " n"] | None:
-        """A column of flags, false where one is missing or is none; None if it holds none."""
+        """A column of flags, false where one is missing; None if it holds none.
+
+        Flags in other words, such as yes, count as they will once they are mended.
+        """
         series = self.series(key)
-        flags = None if series is None else flags_of(series)
+        flags = None if series is None else mended_flags(series)
         return None if flags is None else flags.fill_null(False).to_numpy().astype(bool)
 
     @cached_property

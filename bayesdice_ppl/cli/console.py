@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from bayesdice_ppl.simulation import TrueValue, World
 
 
-_THIN = "? The logs say too little about this candidate; do not trust its numbers."
+_THIN = "? Do not trust the numbers of this candidate. The reason is below."
 
 
 _EDGES = 2
@@ -94,7 +94,7 @@ def show_selection(console: Console, selection: Selection) -> None:
     console.print(escape(selection.certificate.statement))
     for remark in selection.remarks:
         kind, _, said = remark.partition(": ")
-        shown = f"[yellow]{kind}:[/yellow]" if kind == "Warning" else f"{kind}:"
+        shown = f"{kind}:" if kind == "Note" else f"[yellow]{kind}:[/yellow]"
         console.print(f"{shown} {escape(said)}")
     console.print()
     console.print(f"[bold]{escape(selection.answer)}[/bold]")

@@ -160,10 +160,10 @@ def read_numbers(option: str, text: str) -> tuple[float, ...]:
 
 
 def _cost_table(path: Path) -> list[tuple[str, Any]]:
-    from bayesdice_ppl.logs.files import read_table
+    from bayesdice_ppl.logs.files import read_file
 
     try:
-        table = read_table(
+        table = read_file(
             path, SettingsError, is_number=lambda name: name == "cost", texts=["policy"]
         )
     except SettingsError as error:

@@ -91,7 +91,7 @@ class Diagnosis:
         )
 
     def __str__(self) -> str:
-        marks = {True: "ok     ", False: "WARNING", None: "unknown"}
+        marks = {True: "ok     ", False: "WARNING", None: "note   "}
         checks = [f"{marks[c.passed]} {c.name}: {c.message}" for c in self.checks]
         return plain_text("\n".join([*checks, *map(str, self.verdicts)]))
 

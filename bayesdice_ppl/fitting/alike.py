@@ -7,7 +7,7 @@ episodes, are more alike after the same past than by chance, the state lacks wha
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -22,6 +22,8 @@ FEWEST = 50
 """Rows with a known past below which nothing can be seen."""
 FEWEST_EPISODES = 10
 """Episodes below which stretches of rows are taken in their place."""
+_DENSE = 1_000_000
+"""Units times pasts past which sums are kept without their zeros."""
 UNKNOWN = 0
 """Code of a past that the log does not have."""
 
@@ -62,7 +64,9 @@ class Past(NamedTuple):
     pair
         Their pairs, shape (k,).
     cell
-        Their unit and past as one code, shape (k,).
+        Place of each row's unit and past among those that occur, shape (k,).
+    unit_of, past_of
+        Unit and past of each such cell, shape (C,).
     size
         Rows after each past, shape (K,).
     visits
@@ -77,6 +81,8 @@ class Past(NamedTuple):
     rows: Int[np.ndarray, " k"]
     pair: Int[np.ndarray, " k"]
     cell: Int[np.ndarray, " k"]
+    unit_of: Int[np.ndarray, " C"]
+    past_of: Int[np.ndarray, " C"]
     size: Float[np.ndarray, " K"]
     visits: Float[np.ndarray, " P"]
     meeting: Float[np.ndarray, " P"]
@@ -121,7 +127,7 @@ def lay_past(
     both = np.bincount(place)
     shared = both * (both - 1.0) / (visits[of_pair] * size[of_past])
     meeting = np.bincount(of_pair, shared, len(visits))
-    cell = unit[rows] % UNITS * n_pasts + past
+    (unit_of, past_of), cell = combined(unit[rows] % UNITS, past)
     # Several pasts are held at once, each as long as the log.
     return Past(
         name,
@@ -129,6 +135,8 @@ def lay_past(
         rows.astype(np.int32),
         known.astype(np.int32),
         cell.astype(np.int32),
+        unit_of,
+        past_of,
         size,
         visits,
         meeting,
@@ -155,24 +163,30 @@ def predicted(error: Float[np.ndarray, " n"], past: Past) -> Predicted:
     """
     if len(past.rows) < FEWEST or np.count_nonzero(past.size) < 2:
         return Predicted(1.0, 0.0)
-    found, n_pasts = error[past.rows], len(past.size)
+    found = error[past.rows]
     visits = np.maximum(past.visits, 1.0)
     mean = np.bincount(past.pair, found, len(visits)) / visits
     centered = found - mean[past.pair]
-    n_units = int(past.cell.max()) // n_pasts + 1
-    sums = np.bincount(past.cell, centered, n_units * n_pasts).reshape(n_units, n_pasts)
-    sums = sums / np.sqrt(np.maximum(past.size, 1.0))
+    sums = np.bincount(past.cell, centered, len(past.past_of)) / np.sqrt(past.size[past.past_of])
+    by_unit: Any
+    if UNITS * len(past.size) > _DENSE:
+        from scipy.sparse import csr_array
+
+        by_unit = csr_array((sums, (past.unit_of, past.past_of)), shape=(UNITS, len(past.size)))
+    else:
+        by_unit = np.zeros((UNITS, len(past.size)))
+        by_unit[past.unit_of, past.past_of] = sums
     noise = np.bincount(past.pair, centered**2, len(visits)) / np.maximum(visits - 1.0, 1.0)
-    return alike(sums, float(noise @ past.meeting), len(past.rows))
+    return alike(by_unit, float(noise @ past.meeting), len(past.rows))
 
 
-def alike(sums: Float[np.ndarray, "U K"], lost: float, n_rows: int) -> Predicted:
+def alike(sums: Any, lost: float, n_rows: int) -> Predicted:
     """Compare the squares of sums over all units with those of each.
 
     Parameters
     ----------
     sums
-        Of each unit, in K coordinates of mean zero.
+        Of each unit, in K coordinates of mean zero: an array of shape (U, K), or a sparse one.
     lost
         What the excess of the squares lacks on average.
     n_rows
@@ -182,10 +196,11 @@ def alike(sums: Float[np.ndarray, "U K"], lost: float, n_rows: int) -> Predicted
 
     own = float((sums**2).sum())
     gram = sums @ sums.T
+    gram = gram if isinstance(gram, np.ndarray) else gram.toarray()
     spread = float((gram**2).sum() - (np.diagonal(gram) ** 2).sum())
     if not spread > 0.0:
         return Predicted(1.0, 0.0)
-    excess = float((sums.sum(axis=0) ** 2).sum()) - own + lost
+    excess = float((np.asarray(sums.sum(axis=0)) ** 2).sum()) - own + lost
     freedom = own**2 / spread
     chance = float(chdtrc(freedom, freedom * max(1.0 + excess / own, 0.0)))
     return Predicted(chance, excess / n_rows)

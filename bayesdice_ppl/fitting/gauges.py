@@ -125,6 +125,12 @@ TOGETHER = Gauge(
     0.25,
     0.5,
 )
+APART = Gauge(
+    "confounded groups",
+    "move of the value if groups had had the same shares of actions, in sds",
+    0.25,
+    0.5,
+)
 CHANGED = Gauge(
     "changed rewards", "move of the value with the rewards of the log's end, in sds", 1.0, 2.0
 )

@@ -2,7 +2,9 @@
 
 Given its state and action, the temporal-difference error of a step has mean zero whatever came
 before: which pair one step earlier, or two or three, and how many steps. If different episodes have
-like errors after like pasts, the state is not Markov. Then the value is estimated anew with rows
+like errors after like pasts, the state is not Markov. What came before may do one thing in one pair
+and the opposite in another, as where a state lacks a velocity. So the step before is looked at in
+each pair too. Then the value is estimated anew with rows
 weighted as the candidate would get to them from their past, which says how far it may be off.
 """
 
@@ -15,6 +17,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from bayesdice_ppl.belief import SupportWarning
+from bayesdice_ppl.codes import combined
 from bayesdice_ppl.fitting import gauges
 from bayesdice_ppl.fitting.alike import (
     UNKNOWN,
@@ -38,6 +41,10 @@ _TOLD = (
     "what was done three steps before",
     "the number of steps since the start",
 )
+_WHEN = (1, 2, 3, 0, 1, 1)
+"""How many steps back each past is that is looked at; 0 for the number of steps."""
+_ENOUGH = 5
+"""Fewest rows of one past in one pair."""
 STRETCHES = 20
 """Stretches of rows that are taken for units where there are few episodes."""
 START = 1
@@ -174,7 +181,7 @@ def likely_move(
 
 
 def pasts_of(inputs: Inputs, steps: Steps) -> list[Past]:
-    """Everything of the past that is looked at: the last of it is the number of steps."""
+    """Everything of the past that is looked at, in the order of `_WHEN`."""
     code, found = steps.before, []
     for name in _TOLD[:LAGS]:
         known = np.where(code > START, code, UNKNOWN)
@@ -182,7 +189,31 @@ def pasts_of(inputs: Inputs, steps: Steps) -> list[Past]:
         code = np.where(steps.before > START, np.r_[UNKNOWN, code[:-1]], UNKNOWN)
     # Doubling steps: 0, 1, 2 to 3, 4 to 7, and so on.
     since = np.frexp(inputs.logs.step[inputs.rows.mask])[1].astype(np.int64)
-    return [*found, lay_past(_TOLD[LAGS], since + 1, steps.pair, steps.unit)]
+    found.append(lay_past(_TOLD[LAGS], since + 1, steps.pair, steps.unit))
+    before = np.maximum(steps.before - START - 1, 0)
+    for one in (inputs.pairs.action[before], inputs.pairs.state[before]):
+        both = in_each_pair(np.where(steps.before > START, one + 1, UNKNOWN), steps.pair)
+        found.append(lay_past(_TOLD[0], both, steps.pair, steps.unit))
+    return found
+
+
+def in_each_pair(code: Int[np.ndarray, " n"], pair: Int[np.ndarray, " n"]) -> Int[np.ndarray, " n"]:
+    """A code of what came before each row in each pair apart, shape (n,).
+
+    Parameters
+    ----------
+    code, pair
+        What came before, and the pair, shape (n,).
+
+    Notes
+    -----
+    Of a few rows with skewed errors the mean in the pair is too noisy to take off: what has fewer
+    than `_ENOUGH` rows is not looked at. In simulated logs of lognormal errors the test spoke by
+    chance in 5 % of logs at p < 0.001 with 1.2 rows each.
+    """
+    place = combined(code, pair)[1]
+    enough = (np.bincount(place) >= _ENOUGH)[place] & (code != UNKNOWN)
+    return np.where(enough, place + 1, UNKNOWN)
 
 
 def not_markov(
@@ -246,7 +277,8 @@ def _weights(
         fades = gamma ** inputs.logs.step[inputs.rows.mask].astype(np.float64)
         weight = weight * fades / fades.mean()
         yield LAGS, weight
-    for k in range(LAGS):
+    for ago in range(1, LAGS + 1):
         weight = weights_ahead(weight, steps, likely[steps.pair], entering, gamma)
-        if shown[k]:
-            yield k, weight
+        for k, when in enumerate(_WHEN):
+            if shown[k] and when == ago:
+                yield k, weight

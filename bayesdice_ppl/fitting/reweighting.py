@@ -1,14 +1,14 @@
 """Whether a state holds what matters: rows of one pair are weighted anew, and the value must stay.
 
 If it does, the error of a row has mean zero given its pair, whatever else is known of the row. Then
-any weights of the rows of a pair lead to the same value. Two kinds of weights are tried: as if
-shares of actions had been the same along the whole log, and as if propensities had been the same
-within a state.
+any weights of the rows of a pair lead to the same value. Three kinds of weights are tried: as if
+shares of actions had been the same along the whole log, or in all groups of a column, and as if
+propensities had been the same within a state.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -47,6 +47,16 @@ _CHANGED = (
     "give it. Use later rows alone, or put the period into the state."
 )
 _LAST = dict(zip(PERIODS, ("half", "sixth"), strict=True))
+MANY_GROUPS, ROWS_EACH, MOST_GROUPS = 10, 50, 200
+"""Groups of a column from which they may be a sample of many, fewest rows of each on average, and
+most groups that are looked at."""
+CLEAR = 3.0
+"""Standard errors of independent groups by which a move is none of chance."""
+_APART = (
+    "rests on a log in which rewards and shares of actions differ together between the groups of "
+    "{column}. With each group's own shares its value moves by {{:.1f}} sds of its belief. Put "
+    "{column} into the state."
+)
 _HIDDEN = (
     "rests on a log whose propensities vary within a state, and rewards vary with them: the "
     "logging policy saw something that the state does not hold. With rows weighted by their "
@@ -130,6 +140,8 @@ class Look(NamedTuple):
         By which a candidate's ratio is multiplied, shape (G,).
     kinds
         The rows by what errors may depend on, in one way and another.
+    sampled
+        Whether the groups may be a sample of many, whose own spread is no fault.
     """
 
     gauge: Gauge
@@ -137,6 +149,7 @@ class Look(NamedTuple):
     groups: SortedRows
     factor: Float[np.ndarray, " G"]
     kinds: tuple[Past, ...]
+    sampled: bool = False
 
 
 def group_rows(
@@ -210,6 +223,31 @@ def move_of(groups: SortedRows, errors: Errors, weight: Float[np.ndarray, " G"])
     scale = np.where(visits > 1.0, visits / np.maximum(visits - 1.0, 1.0), 0.0)
     variance = float((centered**2 * errors.square * scale).sum()) / n**2
     return Move(float(centered @ errors.total / n), variance)
+
+
+def among_groups(
+    groups: SortedRows, errors: Errors, weight: Float[np.ndarray, " G"], move: Move
+) -> Move:
+    """A move with the variance of independent groups; none where that explains it.
+
+    Parameters
+    ----------
+    groups, errors, weight
+        As for `move_of`.
+    move
+        What that gives.
+
+    Notes
+    -----
+    Groups that differ by themselves, with shares that have nothing to do with how, move a value
+    one way as often as the other.
+    """
+    each = centered_weight(groups, weight) * errors.total / groups.rows.sum()
+    by_group = np.bincount(groups.other, each)
+    variance = max(move.variance, float(by_group @ by_group))
+    if move.size**2 <= CLEAR**2 * variance:
+        return Move(0.0, variance)
+    return Move(move.size, variance)
 
 
 def centered_weight(groups: SortedRows, weight: Float[np.ndarray, " G"]) -> Float[np.ndarray, " G"]:
@@ -293,6 +331,7 @@ def looks_of(inputs: Inputs, problem: Problem, *, sound: bool) -> Iterator[Look]
             continue
         factor = share_anew(groups, cells.pair_state)
         yield Look(gauges.TOGETHER, _DRIFTED, groups, factor, kinds)
+    yield from _by_columns(inputs, grouped)
     chance = inputs.logs.propensity
     if sound and chance is not None:
         levels, level = np.unique(chance[inputs.rows.mask], return_inverse=True)
@@ -303,6 +342,30 @@ def looks_of(inputs: Inputs, problem: Problem, *, sound: bool) -> Iterator[Look]
             high = (levels[level] > mean[pair]).astype(np.int64)
             kinds = (lay_past("", 1 + 2 * pair + high, pair, unit),)
             yield Look(gauges.HIDDEN, _HIDDEN, groups, share / levels[groups.other], kinds)
+
+
+def _by_columns(
+    inputs: Inputs, grouped: Callable[[Int[np.ndarray, " n"]], SortedRows]
+) -> Iterator[Look]:
+    """The rows by the columns whose rows may move together."""
+    logs, mask, pair = inputs.logs, inputs.rows.mask, inputs.pairs.of_row
+    n = len(pair)
+    columns = {}
+    for name in (*logs.looked_at, *logs.of_few_groups):
+        code = codes.distinct(logs.group_codes(name)[mask])[1]
+        if 2 <= int(code.max()) + 1 <= min(n / ROWS_EACH, MOST_GROUPS):
+            columns[name] = code
+    # Episodes are independent given their group; so are rows that are episodes of their own.
+    unit = codes.distinct(logs.episode[mask])[1]
+    for name, code in columns.items():
+        groups = grouped(code)
+        if shares_changed(groups, inputs.cells.pair_state) > BY_CHANCE / len(columns):
+            continue
+        parts = int(code.max()) + 1
+        kinds = tuple(lay_past("", 1 + each, pair, unit) for each in (code, parts * pair + code))
+        factor = share_anew(groups, inputs.cells.pair_state)
+        reason = _APART.format(column=name.replace("{", "{{").replace("}", "}}"))
+        yield Look(gauges.APART, reason, groups, factor, kinds, sampled=parts >= MANY_GROUPS)
 
 
 def unlike_rows(
@@ -345,7 +408,10 @@ def unlike_rows(
         groups = look.groups
         for j, name in enumerate(names):
             errors = errors_of(groups, error[j], ratio.shape[1])
-            move = move_of(groups, errors, ratio[j][groups.pair] * look.factor)
+            weight = ratio[j][groups.pair] * look.factor
+            move = move_of(groups, errors, weight)
+            if look.sampled:
+                move = among_groups(groups, errors, weight, move)
             number = move.beyond / float(plain[j])
             if number > found.get((look.gauge.name, name), (0.0, look))[0]:
                 found[look.gauge.name, name] = number, look

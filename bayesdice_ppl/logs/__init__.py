@@ -6,7 +6,7 @@ guesses nothing. What cannot be used as it stands is refused, with the row and t
 
 from bayesdice_ppl.logs.horizon import UsableRows, usable_rows
 from bayesdice_ppl.logs.logs import Logs
-from bayesdice_ppl.logs.reading import read_logs
+from bayesdice_ppl.logs.reading import read_logs, read_table
 from bayesdice_ppl.logs.rewards import check_one_reward
 from bayesdice_ppl.logs.units import RewardUnits, reward_units
 
@@ -16,6 +16,7 @@ __all__ = [
     "UsableRows",
     "check_one_reward",
     "read_logs",
+    "read_table",
     "reward_units",
     "usable_rows",
 ]

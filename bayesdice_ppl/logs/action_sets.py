@@ -104,7 +104,36 @@ def read_sets(table: pl.DataFrame, action: Float[np.ndarray, "n q"] | pl.Series)
             f"column {COLUMN!r}: expected actions that are labels beside it, found vectors, which "
             "cannot be listed. Leave it out, or name it in ignore= (--ignore)."
         )
-    given = table[COLUMN]
+    given = as_lists(table[COLUMN])
+    empty = empty_sets(given)
+    if empty.any():
+        row = first_row(empty)
+        raise LogsError(
+            f"row {row + 1}, column {COLUMN!r}: expected at least one action, found "
+            f"{given[row].to_list() if given[row] is not None else None!r}. Fill it in."
+        )
+    labels, whole = _masks(given, action)
+    outside = _without_taken(labels, whole, action)
+    if outside.any():
+        row = first_row(outside)
+        raise LogsError(
+            f"row {row + 1}, column {COLUMN!r}: expected the action that was taken, "
+            f"{shown(action[row])}, among those allowed, found {shown_all(labels[whole[row]])}. "
+            "Correct one of them."
+        )
+    packed = np.packbits(whole, axis=1)
+    _, first, of_row = np.unique(packed, axis=0, return_index=True, return_inverse=True)
+    return RowSets(labels, whole[first], of_row.ravel())
+
+
+def as_lists(given: pl.Series) -> pl.Series:
+    """A column of sets as a list for each row; null where there is none.
+
+    Raises
+    ------
+    LogsError
+        It holds neither lists nor texts.
+    """
     if given.dtype == pl.String:
         # A single action is a set, too.
         given = given.str.split(SEPARATOR)
@@ -118,31 +147,41 @@ def read_sets(table: pl.DataFrame, action: Float[np.ndarray, "n q"] | pl.Series)
             f"column {COLUMN!r}: expected lists of actions, or texts such as 'a{SEPARATOR}b', "
             f"found {given.dtype}. If it is something else, name it in ignore= (--ignore)."
         )
-    given = given.cast(pl.List(given.dtype.inner))
-    empty = given.is_null() | (given.list.len() == 0).fill_null(True)
-    if empty.any():
-        row = first_row(empty)
-        raise LogsError(
-            f"row {row + 1}, column {COLUMN!r}: expected at least one action, found "
-            f"{given[row].to_list() if given[row] is not None else None!r}. Fill it in."
-        )
+    return given.cast(pl.List(given.dtype.inner))
+
+
+def empty_sets(given: pl.Series) -> pl.Series:
+    """Rows whose list has no action, shape (n,)."""
+    return given.is_null() | (given.list.len() == 0).fill_null(True)
+
+
+def sets_without_taken(given: pl.Series, action: pl.Series) -> Bool[np.ndarray, " n"]:
+    """Rows whose list, none of them empty, lacks the action that was taken, shape (n,).
+
+    Raises
+    ------
+    LogsError
+        The lists hold no labels of the kind that the actions are.
+    """
+    return _without_taken(*_masks(given, action), action)
+
+
+def _masks(
+    given: pl.Series, action: pl.Series
+) -> tuple[Shaped[np.ndarray, " B"], Bool[np.ndarray, "n B"]]:
     labels_of = _labels(given.explode(), action)
     rows = np.repeat(np.arange(len(given)), given.list.len().to_numpy())
     labels = sorted_labels(labels_of)
     whole = np.zeros((len(given), len(labels)), dtype=bool)
     whole[rows, encode(labels_of, labels)] = True
+    return labels, whole
+
+
+def _without_taken(
+    labels: Shaped[np.ndarray, " B"], whole: Bool[np.ndarray, "n B"], action: pl.Series
+) -> Bool[np.ndarray, " n"]:
     took = encode(action, labels)
-    outside = (took < 0) | ~whole[np.arange(len(whole)), took]
-    if outside.any():
-        row = first_row(outside)
-        raise LogsError(
-            f"row {row + 1}, column {COLUMN!r}: expected the action that was taken, "
-            f"{shown(action[row])}, among those allowed, found {shown_all(labels[whole[row]])}. "
-            "Correct one of them."
-        )
-    packed = np.packbits(whole, axis=1)
-    _, first, of_row = np.unique(packed, axis=0, return_index=True, return_inverse=True)
-    return RowSets(labels, whole[first], of_row.ravel())
+    return (took < 0) | ~whole[np.arange(len(whole)), took]
 
 
 def _labels(each: pl.Series, action: pl.Series) -> pl.Series:

@@ -59,7 +59,7 @@ def is_table(path: Path) -> bool:
     return Path(path.stem if zipped else path).suffix.lower() in _READERS
 
 
-def read_table(
+def read_file(
     path: str | os.PathLike[str],
     error: type[BayesDiceError],
     *,

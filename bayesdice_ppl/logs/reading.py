@@ -11,7 +11,7 @@ import polars as pl
 
 from bayesdice_ppl.checks import listed
 from bayesdice_ppl.errors import LogsError
-from bayesdice_ppl.logs.files import read_table
+from bayesdice_ppl.logs.files import read_file
 from bayesdice_ppl.logs.logs import Logs
 from bayesdice_ppl.logs.sources.layouts import (
     TABLE,
@@ -73,6 +73,37 @@ def read_logs(
         if isinstance(table, SourceTable):
             return _validated(path, lambda: Logs.from_source(table, **options))
         return _validated(path, lambda: Logs.from_dataframe(table, **options))
+
+
+def read_table(
+    path: str | os.PathLike[str],
+    *,
+    columns: Mapping[str, str] | None = None,
+    reward: str | Sequence[str] | None = None,
+    layout: str | None = None,
+) -> pl.DataFrame:
+    """Read the table of a log as it stands: what `read_logs` checks, with all its faults.
+
+    For whoever mends a log: change the table, then give it to `bayesdice_ppl.check` and to
+    `Logs.from_dataframe`.
+
+    Parameters
+    ----------
+    path, columns, reward, layout
+        As for `read_logs`.
+
+    Returns
+    -------
+    polars.DataFrame
+        One row per step. Another tool's log has our names where their meaning is known.
+
+    Raises
+    ------
+    LogsError
+        The file cannot be read.
+    """
+    table = read_log_table(path, columns=columns, reward=reward, layout=layout)
+    return table.chosen(columns) if isinstance(table, SourceTable) else table
 
 
 def read_log_table(
@@ -140,10 +171,10 @@ def _read_tables(
     if not files and not root.exists():
         raise LogsError(f"{path}: no such file. Check the path.")
     if len(files) < 2 and not root.is_dir():
-        return read_table(files[0] if files else path, LogsError, is_number=is_number), ""
+        return read_file(files[0] if files else path, LogsError, is_number=is_number), ""
     frames: list[pl.DataFrame] = []
     for file in files:
-        frame = read_table(file, LogsError, is_number=is_number)
+        frame = read_file(file, LogsError, is_number=is_number)
         keys = keys_of(file, root if root.is_dir() else Path(file.anchor))
         for key, value in keys.items():
             if key in frame.columns:

@@ -69,6 +69,31 @@ class RowPolicy:
             table, np.array([f"row {number}" for number in numbers], dtype=object), labels
         )[0]
 
+    @classmethod
+    def of_logging(cls, logs: Logs) -> RowPolicy:
+        """The logging policy itself, from a log in which it wrote its probabilities of all actions.
+
+        Vowpal Wabbit's dsjson (``a`` and ``p``) and OBP's feedback (``pi_b``) have them.
+
+        Parameters
+        ----------
+        logs
+            Such a log.
+
+        Raises
+        ------
+        PoliciesError
+            The log has no probabilities of all actions.
+        """
+        known = None if logs.source is None else logs.source.probabilities
+        if known is None:
+            raise PoliciesError(
+                "expected a log with the probabilities of all actions in every row (Vowpal "
+                "Wabbit's p, OBP's pi_b), found none. fit(..., include_logged=True) values the "
+                "logging policy without them."
+            )
+        return cls(known.table, known.actions)
+
     def probs(self, obs: Any) -> Any:
         """Refuse: it knows the rows of one log, and no other states.
 

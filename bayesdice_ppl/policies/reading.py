@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bayesdice_ppl.errors import PoliciesError
-from bayesdice_ppl.logs.files import is_table, read_table
+from bayesdice_ppl.logs.files import is_table, read_file
 from bayesdice_ppl.policies.interface import ContinuousPolicy, Policy
 from bayesdice_ppl.policies.networks import read_network
 from bayesdice_ppl.policies.onnx_models import read_onnx
@@ -70,7 +70,7 @@ def _read(path: Path, columns: Mapping[str, str] | None) -> Mapping[str, Any]:
     if reader is not None:
         return {path.stem: reader(path)}
     prob = (columns or {}).get("prob", "prob")
-    frame = read_table(path, PoliciesError, is_number=lambda name: name == prob)
+    frame = read_file(path, PoliciesError, is_number=lambda name: name == prob)
     try:
         return Policies.from_dataframe(frame, columns=columns)
     except PoliciesError as error:

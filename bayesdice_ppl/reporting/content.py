@@ -156,13 +156,12 @@ def put_together(
 def _answer(selection: Selection) -> Answer:
     if selection.recommended:
         return Answer(True, selection.answer, (), "")
-    otherwise = selection.otherwise
     return Answer(
         False,
         "No recommendation: the logs cannot tell, as the numbers of some candidates cannot be "
         "trusted.",
         tuple(selection.together(selection.reasons)),
-        f"{otherwise[:1].upper()}{otherwise[1:]}",
+        selection.otherwise,
     )
 
 

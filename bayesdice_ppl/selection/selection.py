@@ -98,12 +98,13 @@ class Selection:
 
     @property
     def answer(self) -> str:
-        """One sentence that says which candidates to try, or that none is recommended, and why."""
+        """Which candidates to try, or that none is recommended. Why not is in `remarks`."""
         if not self.recommended:
-            why = "; ".join(reason.removesuffix(".") for reason in self.together(self.reasons))
+            about = [name for name in self.order if name in self._named(self.reasons)]
+            whose = f"the numbers of {listing(about)}" if about else "the numbers"
             return (
-                "No recommendation, as the numbers of some candidates cannot be trusted "
-                f"({why}); {self.otherwise}"
+                f"No recommendation: {whose} cannot be trusted, for the reasons given. "
+                f"{self.otherwise}"
             )
         head = self._leading
         if self.launch == [self.baseline]:
@@ -114,8 +115,8 @@ class Selection:
 
     @property
     def otherwise(self) -> str:
-        """What the belief by itself would put first, where it is not recommended: a clause."""
-        who = "within the bounds one" if self.unseen == "bounds" else "the belief by itself"
+        """What the belief by itself would put first, where it is not recommended: a sentence."""
+        who = "Within the bounds one" if self.unseen == "bounds" else "By itself the belief"
         return f"{who} would put {self._leading} first, {self._numbers}."
 
     @property
@@ -135,10 +136,11 @@ class Selection:
 
     @property
     def remarks(self) -> list[str]:
-        """Warnings that the answer does not give as reasons, and notes, with these words before."""
+        """Reasons for no recommendation, other warnings and notes, with these words before."""
         told = [warning for warning in self.warnings if warning not in self.reasons]
+        reasons = [f"Reason: {reason}" for reason in self.together(self.reasons)]
         warnings = [f"Warning: {warning}" for warning in self.together(told)]
-        return [*warnings, *(f"Note: {note}" for note in self.notes)]
+        return [*reasons, *warnings, *(f"Note: {note}" for note in self.notes)]
 
     def together(self, sentences: Sequence[str]) -> list[str]:
         """Say once what is said of several candidates in the same words.
@@ -148,13 +150,19 @@ class Selection:
         sentences
             Warnings, or reasons: a candidate's name, a colon, and what is said of it.
         """
-        names = sorted(self.order, key=len, reverse=True)
         found: dict[str, list[str]] = {}
-        for sentence in sentences:
-            name = next((each for each in names if sentence.startswith(f"{each}: ")), "")
+        for name, sentence in zip(self._named(sentences), sentences, strict=True):
             found.setdefault(sentence.removeprefix(f"{name}: "), []).append(name)
         return [
             f"{listing(about)}: {said}" if any(about) else said for said, about in found.items()
+        ]
+
+    def _named(self, sentences: Sequence[str]) -> list[str]:
+        """The candidate that each sentence is about; empty where it names none."""
+        names = sorted(self.order, key=len, reverse=True)
+        return [
+            next((each for each in names if sentence.startswith(f"{each}: ")), "")
+            for sentence in sentences
         ]
 
     def to_dict(self) -> dict[str, Any]:

@@ -121,7 +121,27 @@ def text(name, rows, value):
     return put(name, rows, value, good().with_columns(pl.col(name).cast(pl.String)))
 
 
+def sets(changed, kind=None):
+    """Every action allowed, but for some rows, counted from 1."""
+    held = [[0, 1]] * (M * T)
+    for row, each in changed.items():
+        held[row - 1] = each
+    frame = plain().with_columns(pl.Series("allowed_actions", held, dtype=pl.List(pl.Int64)))
+    if kind is str:
+        text = pl.col("allowed_actions").list.eval(pl.element().cast(pl.String)).list.join("|")
+        frame = frame.with_columns(text)
+    return frame
+
+
+def other_action(row):
+    return [1 - plain()["action"][row - 1]]
+
+
 FAULTS = {
+    "empty set": ("allowed actions", sets({5: [], 50: None}), [5, 50]),
+    "empty set as text": ("allowed actions", sets({5: []}, str), [5]),
+    "set without the action": ("allowed actions", sets({7: other_action(7)}), [7]),
+    "set without the action as text": ("allowed actions", sets({7: other_action(7)}, str), [7]),
     "missing state": ("missing values", put("state", [5, 50], None), [5, 50]),
     "missing action": ("missing values", put("action", [7], None), [7]),
     "missing reward": ("missing values", put("reward", [240], None), [240]),

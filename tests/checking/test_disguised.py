@@ -77,3 +77,41 @@ def test_ends_at_a_time_limit_are_told_of_and_mended():
     for name in ("terminated", "truncated"):
         np.testing.assert_array_equal(frame[name], right[name])
     assert "ends at a time limit" not in {f.kind for f in bd.check(right, gamma=0.9).faults}
+
+
+def test_what_stands_behind_flags_in_words_is_told_in_the_same_round():
+    where = pl.int_range(pl.len()) == 2
+    ended = pl.when(where | pl.col("terminated")).then(pl.lit("yes")).otherwise(pl.lit("goes on"))
+    frame = good().with_columns(terminated=ended)
+    found = bd.check(frame, gamma=0.9).errors
+    assert [fault.kind for fault in found] == ["flags", "steps after an end"]
+    assert found[1].rows.tolist() == [4, 5, 6]
+    for fault in found:
+        frame = mended(frame, fault)
+    assert bd.check(frame, gamma=0.9).usable
+
+
+def test_infinite_numbers_behind_text_are_told_in_the_same_round():
+    texts = good()["reward"].cast(pl.String).to_list()
+    texts[5], texts[17] = "inf", "n/a"
+    frame = good().with_columns(pl.Series("reward", texts))
+    found = bd.check(frame, gamma=0.9).errors
+    assert [(fault.kind, fault.rows.tolist()) for fault in found] == [
+        ("text for numbers", [18]),
+        ("numbers that are not finite", [6]),
+    ]
+    for fault in found:
+        frame = mended(frame, fault)
+    assert bd.check(frame, gamma=0.9).usable
+
+
+def test_a_report_says_how_the_table_of_its_mends_is_read(tmp_path):
+    path = tmp_path / "log.csv"
+    good().with_columns(pl.when(pl.col("step") != 3).then("reward")).write_csv(path)
+    report = bd.check(path, gamma=0.9)
+    scope = {"bd": bd, "pl": pl}
+    exec("\n".join([report.table_code, *(fault.mend.code for fault in report.faults)]), scope)
+    assert report.table_code in str(report).replace("\n     ", "\n")
+    assert "df = bd.read_table" in report._repr_html_()
+    assert not scope["df"].height  # each episode has a step 3
+    assert bd.check(good(), gamma=0.9).table_code == ""

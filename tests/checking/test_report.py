@@ -40,6 +40,7 @@ def test_the_dict_is_json_and_has_the_documented_keys():
         "schema",
         "source",
         "read_as",
+        "table_code",
         "gamma",
         "usable",
         "enough_for_candidates",

@@ -4,11 +4,13 @@ import json
 
 import jax
 import numpy as np
+import polars as pl
 import pytest
 from scipy.integrate import quad
 from scipy.stats import norm
 
 import bayesdice_ppl as bd
+from bayesdice_ppl.fitting import gauges
 from bayesdice_ppl.fitting.fit import settings_for
 from bayesdice_ppl.fitting.history import (
     START,
@@ -19,8 +21,11 @@ from bayesdice_ppl.fitting.history import (
     weights_ahead,
 )
 from bayesdice_ppl.fitting.prepare import prepare_fit
+from benchmarks.gauge_cases import CASES
 from benchmarks.policy import unseen_part
 from benchmarks.promise import mdp
+
+(NOT_MARKOV,) = [case for case in CASES if case.gauge is gauges.PAST]
 
 
 def test_a_likely_move_is_the_root_mean_square_of_its_posterior():
@@ -71,7 +76,7 @@ def test_weights_of_the_step_before_mend_the_value_where_rewards_are_a_step_late
     prepared = prepare_fit(logs, policies, settings, jax.random.key(0), guided=False)
     inputs, pilots = prepared.inputs, prepared.problem.pilots
     steps = steps_of(inputs, prepared.problem)
-    assert len(pasts_of(inputs, steps)) == 4
+    assert len(pasts_of(inputs, steps)) == 6
     far = []
     for j in range(3):
         error = inputs.reward + pilots.error[j][inputs.cell_of_row]
@@ -104,3 +109,49 @@ def test_a_fit_tells_what_the_state_lacks(make, past):
     found = [w["reason"] for w in warnings if w["name"] == "not Markov"]
     assert len(found) == (0 if past is None else 3)
     assert all(past in reason for reason in found)
+
+
+def told(frame, policies):
+    """Numbers of the gauge by candidate, and the sds of their beliefs."""
+    logs = bd.Logs.from_dataframe(frame)
+    belief = bd.fit(logs, policies, gamma=0.9, rng_key=jax.random.key(0), draws=400)
+    warnings = json.loads(belief.attrs["support_warnings"])
+    found = {w["policy"]: w for w in warnings if w["name"] == "not Markov"}
+    assert all("one step before" in w["reason"] for w in found.values())
+    return found, belief["posterior/value"].std(["chain", "draw"]).to_series()
+
+
+def test_it_tells_what_does_one_thing_in_one_pair_and_the_opposite_in_another():
+    # A step pays 3 more if it repeats the action before: on average over the actions nothing.
+    asked = NOT_MARKOV.make(True)
+    found, sd = told(asked.frame, asked.policies)
+    for name, policy in asked.policies.items():
+        chance = np.asarray(policy.probabilities)[0]
+        # The first step is taken for one after action 0. The log is uniform, and has 20 steps.
+        true = 3.0 * (0.1 * chance[0] + 0.9 * chance @ chance)
+        believed = 3.0 * (19 / 20 / 3 + chance[0] / 20)
+        assert found[name]["number"] == pytest.approx((true - believed) / sd[name], rel=0.25)
+
+
+@pytest.mark.parametrize("hidden", [True, False], ids=["velocity hidden", "velocity seen"])
+def test_it_tells_of_a_velocity_that_the_state_lacks(hidden):
+    # A point on a ring goes on as it went; action 1 turns it around.
+    rng = np.random.default_rng(0)
+    m, length, size = 100, 30, 7
+    place, going, rows = rng.integers(size, size=m), rng.choice([-1, 1], size=m), []
+    for t in range(length):
+        action = (rng.random(m) < 0.3).astype(int)
+        after = np.where(action == 1, -going, going)
+        following = (place + after) % size
+        state = place if hidden else 2 * place + (going > 0)
+        led = following if hidden else 2 * following + (after > 0)
+        reward = (place == 0) + 0.5 * rng.normal(size=m)
+        rows.append((np.arange(m), np.full(m, t), state, action, reward, led))
+        place, going = following, after
+    names = ["episode_id", "step", "state", "action", "reward", "next_state"]
+    columns = zip(*rows, strict=True)
+    frame = pl.DataFrame({n: np.concatenate(c) for n, c in zip(names, columns, strict=True)})
+    n_states = size if hidden else 2 * size
+    policies = {"turns": bd.TabularPolicy(np.tile([0.1, 0.9], (n_states, 1)))}
+    found, _ = told(frame, policies)
+    assert set(found) == (set(policies) if hidden else set())

@@ -9,14 +9,19 @@ import pytest
 from scipy.stats import chi2_contingency
 
 import bayesdice_ppl as bd
+from bayesdice_ppl.fitting import gauges
 from bayesdice_ppl.fitting.reweighting import (
+    Errors,
     Move,
+    SortedRows,
+    among_groups,
     errors_of,
     group_rows,
     move_of,
     share_anew,
     shares_changed,
 )
+from benchmarks.gauge_cases import CASES
 
 STATE_OF_PAIR, ACTIONS = np.array([0, 0, 1, 1, 1]), np.array([0, 1, 0, 1, 2])
 
@@ -115,3 +120,54 @@ def test_a_policy_that_goes_with_the_rewards_is_told_of(kind, gauge):
 @pytest.mark.parametrize("kind", ["schedule", "mixed"])
 def test_a_policy_that_changes_by_itself_is_not(kind):
     assert not set(said(kind)) & {"drift together", "hidden context", "propensities"}
+
+
+def of_groups(fault):
+    """What is said of three groups with other shares of actions, and of other rewards or the same.
+
+    Also the value of the first candidate's belief, with its sd.
+    """
+    (case,) = [case for case in CASES if case.gauge is gauges.APART]
+    asked = case.make(fault)
+    logs = bd.Logs.from_dataframe(asked.frame)
+    # As if rows were independent: three groups have a Student t of two degrees of freedom.
+    options = {**asked.options, "cluster": "transition", "draws": 400}
+    belief = bd.fit(logs, asked.policies, rng_key=jax.random.key(0), **options)
+    warnings = json.loads(belief.attrs["support_warnings"])
+    sd = float(belief["posterior/value"].sel(policy="a").std())
+    return {w["policy"]: w for w in warnings if w["name"] == "confounded groups"}, sd
+
+
+def test_groups_with_other_shares_and_other_rewards_are_told_of():
+    found, sd = of_groups(True)
+    assert found["a"]["abstain"]
+    assert "Put hospital into the state" in found["a"]["reason"]
+    # Group k has the mean 0.5 k, and the shares of the case.
+    shares = np.array([[0.8, 0.1, 0.1], [0.3, 0.4, 0.3], [0.1, 0.1, 0.8]])
+    by_action = (0.5 * np.arange(3)) @ (shares / shares.sum(axis=0))
+    off = 0.5 - np.array([0.6, 0.3, 0.1]) @ by_action
+    # A part of one standard error is in the move itself, as above.
+    assert abs(found["a"]["number"] - abs(off) / sd) < 4.5 * 1.5
+    assert abs(off) / sd > 4.0
+    assert of_groups(False)[0] == {}
+
+
+def test_groups_that_differ_by_themselves_are_a_sample_of_many():
+    # By hand: 20 groups of one pair, with weights off by c and errors by b.
+    rng = np.random.default_rng(5)
+    c, b = rng.normal(size=20), rng.normal(size=20)
+    pair, other = np.zeros(20, dtype=int), np.arange(20)
+    ones = np.ones(20)
+    groups = SortedRows(pair, pair, other, 50.0 * ones, 50.0 * b, 50.0 * b**2, other)
+    errors = Errors(50.0 * (b - b.mean()), 50.0 * (b - b.mean()) ** 2, np.array([1000.0]))
+    each = (c - c.mean()) * (b - b.mean()) / 20
+    move = move_of(groups, errors, c)
+    assert move.size == pytest.approx(each.sum())
+    found = among_groups(groups, errors, c, move)
+    assert found.variance == pytest.approx(max(each @ each, move.variance))
+    # Three standard errors of independent groups are not reached, and are where b follows c.
+    assert found.size == 0.0
+    # Of 20 equal moves it is the root of 20.
+    sign = np.tile([1.0, -1.0], 10)
+    errors = Errors(50.0 * sign, 50.0 * ones, np.array([1000.0]))
+    assert among_groups(groups, errors, sign, move_of(groups, errors, sign)).size == 1.0

@@ -13,7 +13,7 @@ import pytest
 from bayesdice_ppl import Logs, Policies, read_logs, read_policies
 from bayesdice_ppl.cli.texts import read_costs
 from bayesdice_ppl.errors import LogsError
-from bayesdice_ppl.logs.files import read_table
+from bayesdice_ppl.logs.files import read_file
 
 TEXT = "state,action,reward\na,0,1\nb,1,0.5\n"
 # Without the time of day, which gzip writes into its header: it would be in the test's name.
@@ -146,7 +146,7 @@ def test_damaged_files_are_read_or_refused_without_noise(tmp_path, capfd, name):
         data[rng.integers(len(data), size=3)] = rng.integers(256, size=3)
         path.write_bytes(data[: rng.integers(len(data)) if rng.random() < 0.3 else None].tobytes())
         try:
-            read_table(path, LogsError)
+            read_file(path, LogsError)
         except LogsError as error:
             refused.append(str(error))
     assert len(refused) > 10

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize, root
 
+from bayesdice_ppl.models.links import EXP
 from bayesdice_ppl.models.modes import find_mode, linearized
 
 RNG = np.random.default_rng(3)
@@ -162,3 +163,24 @@ def test_few_weights_under_a_wide_prior_reach_their_mode(xp):
     solved = root(lambda weights: basis.T @ np.exp(basis @ weights - 1.0) / n - target, mean[:3]).x
     sd = 1.0 / np.sqrt(n)
     np.testing.assert_allclose(np.asarray(found.latent)[:3], solved, atol=0.02 * sd)
+
+
+@pytest.mark.parametrize("action_ratio", [1e-2, 1e-4, 1e-6])
+def test_a_factor_beside_a_small_action_ratio_is_reached(action_ratio):
+    # One point whose ratio is 1: rho exp(w - 1) = 1, and the value is the ratio times 0.5.
+    def residual(latent):
+        ratio = action_ratio * EXP.ratio(latent)
+        return np.array([ratio[0] - 1.0, 0.5 * ratio[0]])
+
+    def jacobian(latent):
+        # By central differences: what a clip does to the link is seen by no formula.
+        ends = [residual(latent + h) for h in (1e-6, -1e-6)]
+        return ((ends[0] - ends[1]) / 2e-6)[:, None]
+
+    noise = np.diag([1e-4, 1e-4])
+    scale = np.array([100.0, 10.0])
+    mode = find_mode(residual, jacobian, noise, np.array([1.0, 0.0]), scale, np.array([1.0, 0.0]))
+    assert mode.converged
+    # The prior pulls by (log(1 / rho) / 100) / 100 against a precision of 1e4.
+    np.testing.assert_allclose(mode.latent[0], 1.0 - np.log(action_ratio), atol=1e-5)
+    np.testing.assert_allclose(mode.latent[1], 0.5, atol=1e-4)

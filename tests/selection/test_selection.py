@@ -174,7 +174,8 @@ class TestSupport:
         assert choice.reasons == ["p2: a third of its visits were never logged"]
         assert choice.warnings == [*choice.reasons, "p0: effective sample size 80"]
         assert choice.answer.startswith("No recommendation")
-        assert choice.reasons[0] in choice.answer
+        assert "the numbers of p2 cannot be trusted" in choice.answer
+        assert f"Reason: {choice.reasons[0]}" in str(choice)
         asked = select(belief, scores.regret(2), abstain=False)
         assert asked.recommended
         assert asked.reasons == []
@@ -185,9 +186,9 @@ class TestSupport:
         warnings = [THIN, THIN | {"policy": "p0"}, SLIGHT]
         choice = select(belief_of(draws, warnings=warnings), scores.regret(2))
         assert len(choice.reasons) == 2
-        assert "(p2, p0: a third of its visits were never logged)" in choice.answer
+        assert choice.remarks[0] == "Reason: p2, p0: a third of its visits were never logged"
         assert str(choice).count("a third of its visits") == 1
-        assert choice.remarks[0] == "Warning: p0: effective sample size 80"
+        assert choice.remarks[1] == "Warning: p0: effective sample size 80"
 
     def test_slight_warnings_and_other_policies_do_not_matter(self, draws):
         other = THIN | {"policy": "someone else"}

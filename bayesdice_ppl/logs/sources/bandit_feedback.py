@@ -26,7 +26,12 @@ from bayesdice_ppl.logs.sources.arrays import (
     rows_of,
     to_array,
 )
-from bayesdice_ppl.logs.sources.source import Source, SourceTable, counted
+from bayesdice_ppl.logs.sources.source import (
+    LoggingProbabilities,
+    Source,
+    SourceTable,
+    counted,
+)
 
 LAYOUT = "OBP bandit feedback"
 _USED = (
@@ -85,9 +90,11 @@ def read_bandit_feedback(feedback: Any) -> SourceTable:
     frame["action"], taken["action"] = action, "action (labels)"
     frame["reward"], taken["reward"] = _rewards(held, place, n), "reward"
     propensity, name = _propensities(held, place, n, notes)
+    every = _every(held, action, rounds, position, propensity)
+    if propensity is None and every is not None:
+        propensity, name = every[np.arange(n), action], "pi_b of the logged action"
     if propensity is not None:
         frame["propensity"], taken["propensity"] = propensity, name
-        _check_all(held, action, rounds, position, propensity)
     if position is not None:
         frame["position"] = position
         if place is not None or "slate_id" in held:
@@ -102,7 +109,8 @@ def read_bandit_feedback(feedback: Any) -> SourceTable:
         for key, value in frame.items()
     }
     choices = tuple(name for name in ("position", "context") if name in series)
-    source = Source(LAYOUT, taken, tuple(notes))
+    known = None if every is None else LoggingProbabilities(every, list(range(every.shape[1])))
+    source = Source(LAYOUT, taken, tuple(notes), known)
     return SourceTable(pl.DataFrame(series), source, _space(held, action), choices)
 
 
@@ -249,16 +257,16 @@ def _propensities(
     return read_numbers(pscore.ravel(), n, LAYOUT, "pscore"), "pscore"
 
 
-def _check_all(
+def _every(
     held: Mapping[str, Any],
     action: np.ndarray,
     rounds: np.ndarray,
     position: np.ndarray | None,
-    propensity: np.ndarray,
-) -> None:
-    """Refuse probabilities of all actions that contradict those of the logged ones."""
+    propensity: np.ndarray | None,
+) -> Float[np.ndarray, "n A"] | None:
+    """Probabilities of all actions, if there are any; refused where they contradict the logged."""
     if "pi_b" not in held or action.dtype.kind not in "iu" or "slate_id" in held:
-        return
+        return None
     every = to_array(held["pi_b"], LAYOUT, "pi_b")
     if every.ndim == 2:
         every = every[:, :, None]
@@ -278,6 +286,7 @@ def _check_all(
             f"{every.shape[2]}."
         )
     told = every[rounds, action, places]
+    propensity = told if propensity is None else propensity
     broken = np.abs(told - propensity) > _CLOSE * np.maximum(np.abs(told), np.abs(propensity))
     if broken.any():
         at = first_row(broken)
@@ -285,6 +294,16 @@ def _check_all(
             f"{LAYOUT}, row {at + 1:,}: expected one probability of the logged action, found "
             f"pscore {propensity[at]:g} and pi_b {told[at]:g}. One of the two is of another log."
         )
+    table = every[rounds, :, places].astype(np.float64)
+    total = table.sum(axis=1)
+    odd = ~(np.abs(total - 1.0) <= _CLOSE) | (table < 0.0).any(axis=1)
+    if odd.any():
+        at = first_row(odd)
+        raise LogsError(
+            f"{LAYOUT}, row {at + 1:,}: expected probabilities pi_b that sum to 1, found a sum of "
+            f"{total[at]:g}."
+        )
+    return table / total[:, None]
 
 
 def _space(held: Mapping[str, Any], action: np.ndarray) -> list[int] | None:

@@ -6,7 +6,37 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, final
 
+import numpy as np
 import polars as pl
+from jaxtyping import Float
+
+
+@final
+class LoggingProbabilities(NamedTuple):
+    """What the logging policy's probabilities of all actions were, as the tool wrote them.
+
+    Attributes
+    ----------
+    table
+        In each row of the reader's table, shape (n, A); 0 where an action was not offered.
+    actions
+        Labels of its columns.
+    """
+
+    table: Float[np.ndarray, "n A"]
+    actions: Sequence[Any]
+
+    @classmethod
+    def of_rows(
+        cls, chances: Sequence[Mapping[Any, float]], actions: Sequence[Any]
+    ) -> LoggingProbabilities:
+        """From each row's label -> probability. They are divided by their sum, as tools round."""
+        place = {label: j for j, label in enumerate(actions)}
+        table = np.zeros((len(chances), len(actions)))
+        for row, each in enumerate(chances):
+            for label, chance in each.items():
+                table[row, place[label]] = chance
+        return cls(table / table.sum(axis=1, keepdims=True), actions)
 
 
 @final
@@ -22,11 +52,15 @@ class Source:
         Our name -> what stands for it there, in words: ``reward`` -> ``-_label_cost``.
     notes
         What was left out or decided, a sentence each.
+    probabilities
+        Probabilities of all actions, where the tool wrote them; see
+        `bayesdice_ppl.RowPolicy.of_logging`.
     """
 
     layout: str
     taken: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    probabilities: LoggingProbabilities | None = field(default=None, compare=False, repr=False)
 
     @property
     def sentences(self) -> tuple[str, ...]:
@@ -40,9 +74,10 @@ class Source:
             return self
         left = _instead(columns)
         kept = {key: what for key, what in self.taken.items() if key not in left}
-        return replace(
-            self, taken={**kept, **{key: f"{name} (as mapped)" for key, name in columns.items()}}
-        )
+        taken = {**kept, **{key: f"{name} (as mapped)" for key, name in columns.items()}}
+        # They are of the actions that the reader chose.
+        known = None if "action" in columns else self.probabilities
+        return replace(self, taken=taken, probabilities=known)
 
 
 class SourceTable(NamedTuple):

@@ -17,7 +17,12 @@ from bayesdice_ppl.checks import is_number, is_whole
 from bayesdice_ppl.errors import LogsError
 from bayesdice_ppl.logs.sources.json_lines import read_objects
 from bayesdice_ppl.logs.sources.leaves import column_of, leaves_of, text_of
-from bayesdice_ppl.logs.sources.source import Source, SourceTable, counted
+from bayesdice_ppl.logs.sources.source import (
+    LoggingProbabilities,
+    Source,
+    SourceTable,
+    counted,
+)
 
 LAYOUT = "Vowpal Wabbit dsjson"
 _COST = ("_label_cost", "_label_Cost")
@@ -79,7 +84,7 @@ def read_vw(source: Any) -> SourceTable:
     chances = [one["chance"] for one in decisions]
     if all(chance is not None for chance in chances):
         frame["propensity"] = pl.Series(chances)
-        full = all(one["ranked"] for one in decisions)
+        full = all(one["chances"] for one in decisions)
         taken["propensity"] = "p of the logged action" if full else "_label_probability"
     elif any(chance is not None for chance in chances):
         lacking = next(one for one in decisions if one["chance"] is None)
@@ -96,9 +101,24 @@ def read_vw(source: Any) -> SourceTable:
             f"{few:,} different contexts in {len(decisions):,} rows: few occur twice. Choose what "
             "the state is with columns={'state': 'c....'} (--columns state=c....)."
         )
-    source = Source(LAYOUT, taken, tuple(notes))
+    source = Source(LAYOUT, taken, tuple(notes), _all_chances(decisions, offered, space))
     places = [one["where"].removeprefix(f"{LAYOUT}, ") for one in decisions]
     return SourceTable(pl.DataFrame(frame), source, space, tuple(choices), places)
+
+
+def _all_chances(
+    decisions: list[dict[str, Any]], offered: list[list[Any]], space: list[Any]
+) -> LoggingProbabilities | None:
+    """Probabilities of all actions, where every line has them."""
+    if not all(one["chances"] for one in decisions):
+        return None
+    rows = [one["chances"] for one in decisions]
+    if offered:
+        rows = [
+            {labels[number - 1]: chance for number, chance in row.items()}
+            for row, labels in zip(rows, offered, strict=True)
+        ]
+    return LoggingProbabilities.of_rows(rows, space)
 
 
 def _decision(one: Mapping[str, Any], where: str) -> dict[str, Any]:
@@ -129,13 +149,13 @@ def _decision(one: Mapping[str, Any], where: str) -> dict[str, Any]:
         raise LogsError(
             f"{where}: expected an action from 1 to {len(multi)}, as _multi has, found {number}."
         )
-    chance, ranked = _chance(one, number, multi, where)
+    chance, chances = _chance(one, number, multi, where)
     return {
         "where": where,
         "cost": float(cost),
         "number": number,
         "chance": chance,
-        "ranked": ranked,
+        "chances": chances,
         "drop": one.get("pdrop", 0.0) or 0.0,
         "multi": multi,
         "state": leaves_of({key: item for key, item in context.items() if key != "_multi"}),
@@ -170,14 +190,14 @@ def _number(one: Mapping[str, Any], where: str) -> int:
 
 def _chance(
     one: Mapping[str, Any], number: int, multi: list[Any] | None, where: str
-) -> tuple[float | None, list[int]]:
-    """Probability of the logged action, and the actions that had one."""
+) -> tuple[float | None, dict[int, float]]:
+    """Probability of the logged action, and of every action by its number, where they stand."""
     told = _first(one, _CHANCE)
     if told is not None and not is_number(told):
         raise LogsError(f"{where}: expected a probability, found {told!r}.")
     ranking, chances = one.get("a"), one.get("p")
     if chances is None:
-        return None if told is None else float(told), []
+        return None if told is None else float(told), {}
     if not isinstance(ranking, list) or not isinstance(chances, list):
         raise LogsError(f"{where}: expected 'a' and 'p' as lists, found other things.")
     if len(ranking) != len(chances) or (multi is not None and len(multi) != len(ranking)):
@@ -209,7 +229,8 @@ def _chance(
             f"{where}: expected one probability of the logged action, found _label_probability "
             f"{told:g} and {chance:g} in 'p'. One of the two is wrong."
         )
-    return chance, [int(action) for action in ranking]
+    every = zip(ranking, chances, strict=True)
+    return chance, {int(action): float(each) for action, each in every}
 
 
 def _dropped(decisions: list[dict[str, Any]]) -> list[str]:
@@ -240,7 +261,7 @@ def _name_actions(
     offers = [one["multi"] for one in decisions]
     if any(offer is None for offer in offers):
         space = {one["number"] for one in decisions}
-        space.update(action for one in decisions for action in one["ranked"])
+        space.update(action for one in decisions for action in one["chances"])
         return (
             [one["number"] for one in decisions],
             sorted(space),

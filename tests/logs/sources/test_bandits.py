@@ -6,8 +6,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from bayesdice_ppl import Logs, read_logs
-from bayesdice_ppl.errors import LogsError
+from bayesdice_ppl import Logs, RowPolicy, read_logs
+from bayesdice_ppl.errors import LogsError, PoliciesError
 from tests.logs.sources import layouts
 from tests.logs.sources.world import play
 
@@ -51,6 +51,46 @@ def test_a_reward_is_a_cost_with_the_other_sign_and_zero_has_none():
 def test_the_propensity_is_that_of_the_logged_action_wherever_it_is_ranked():
     logs = two(a=[3, 1, 2], p=[0.1, 0.7, 0.2], _label_probability=0.2)
     assert logs.propensity.tolist() == [0.8, 0.2]
+
+
+def chances_of(logs):
+    policy = RowPolicy.of_logging(logs)
+    return policy.action_labels.tolist(), policy.probabilities
+
+
+def test_the_logging_policy_itself_is_a_candidate_where_all_probabilities_are_logged():
+    states = np.concatenate([one.states[:-1] for one in PLAYED])
+    labels, table = chances_of(Logs.from_vw(layouts.decisions(PLAYED)))
+    assert labels == ["left", "right"]
+    np.testing.assert_allclose(table, layouts.CHANCES[states], atol=1e-12)
+    labels, table = chances_of(Logs.from_obp(layouts.feedback(PLAYED)))
+    assert labels == [0, 1]
+    np.testing.assert_allclose(table, layouts.CHANCES[states], atol=1e-12)
+
+
+def test_propensities_come_from_all_probabilities_where_no_others_are_given():
+    given = layouts.feedback(PLAYED)
+    logs = Logs.from_obp({**given, "pscore": None})
+    np.testing.assert_array_equal(logs.propensity, given["pscore"])
+
+
+def test_what_a_row_did_not_offer_had_no_probability():
+    other = [{"_tag": "milk"}, {"_tag": "rum"}]
+    first = line(c={"User": {"segment": "new"}, "_multi": [{"_tag": "tea"}, *other]})
+    second = line(a=[2, 1], p=[0.8, 0.2], c={"User": {"segment": "new"}, "_multi": other})
+    labels, table = chances_of(Logs.from_vw([first, second]))
+    assert labels == ["milk", "rum", "tea"]
+    np.testing.assert_allclose(table, [[0.8, 0.05, 0.15], [0.2, 0.8, 0.0]], atol=1e-12)
+
+
+def test_a_log_without_all_probabilities_has_no_logging_policy():
+    logs = Logs.from_vw([line(a=None, p=None), line(a=None, p=None, cost=0.25)])
+    with pytest.raises(PoliciesError, match="include_logged=True"):
+        RowPolicy.of_logging(logs)
+    # Another column of actions has other labels.
+    mapped = Logs.from_vw([line(), line(cost=0.25)], columns={"action": "a.item.name"})
+    with pytest.raises(PoliciesError, match="probabilities of all actions"):
+        RowPolicy.of_logging(mapped)
 
 
 def test_actions_without_tags_are_numbers_where_they_are_the_same_everywhere():
@@ -200,6 +240,7 @@ def test_a_slate_has_the_probability_of_its_position_and_not_of_the_whole():
         ({"action": np.full(48, 0.5)}, "continuous actions"),
         ({"pscore": np.full(48, 0.9)}, "pi_b"),
         ({"pi_b": np.ones((3, 2, 1))}, "expected pi_b of shape"),
+        ({"pi_b": 2 * layouts.feedback(PLAYED)["pi_b"], "pscore": None}, "sum to 1"),
         ({"reward": np.full(48, np.nan)}, "finite number"),
         ({"action": np.full(48, 7), "pi_b": None}, "declared action space"),
     ],
