@@ -1,0 +1,144 @@
+"""The reference from the docstrings: ``.. public-names::`` and ``.. public-module::``.
+
+Both write a table of names with their first sentences, and below it each name with its whole
+docstring. What is public is what `__all__` has; so the reference follows the code.
+"""
+
+import inspect
+import sys
+import types
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from docutils import nodes
+from docutils.parsers.rst import Directive
+from docutils.statemachine import StringList
+from sphinx.application import Sphinx
+from sphinx.errors import PycodeError
+from sphinx.pycode import ModuleAnalyzer
+
+import bayesdice_ppl as bd
+
+LIBRARY = "bayesdice_ppl"
+
+
+def names_of(module: types.ModuleType) -> list[str]:
+    """Give the public names of a module: its `__all__`, or what it defines itself."""
+    if hasattr(module, "__all__"):
+        return [name for name in module.__all__ if not isinstance(getattr(module, name), type(sys))]
+    return [
+        name
+        for name, thing in vars(module).items()
+        if not name.startswith("_") and getattr(thing, "__module__", None) == module.__name__
+    ]
+
+
+def _first_names() -> dict[int, str]:
+    """The id of each object at the top level -> its name there."""
+    return {id(getattr(bd, name)): name for name in bd.__all__}
+
+
+def _comment_on(name: str, constant: Any) -> list[str]:
+    """The text below a constant's definition, wherever in the library that is."""
+    for module in list(sys.modules.values()):
+        if not module.__name__.startswith(LIBRARY) or vars(module).get(name) is not constant:
+            continue
+        try:
+            found = ModuleAnalyzer.for_module(module.__name__).find_attr_docs()
+        except PycodeError:
+            continue
+        if ("", name) in found:
+            return found["", name]
+    return []
+
+
+def document(name: str) -> Iterator[str]:
+    """Give the lines that document one object, named from the library on."""
+    thing: Any = bd
+    for part in name.split("."):
+        thing = getattr(thing, part)
+    if inspect.isclass(thing):
+        yield from (f".. autoclass:: {LIBRARY}.{name}", "")
+    elif inspect.isroutine(thing):
+        yield from (f".. autofunction:: {LIBRARY}.{name}", "")
+    else:
+        yield from (f".. py:data:: {name}", f"   :module: {LIBRARY}", "")
+        if isinstance(thing, str):
+            yield from (f"   ``{thing!r}``", "")
+        yield from (f"   {line}" for line in _comment_on(name.rpartition(".")[2], thing))
+        yield ""
+
+
+def table_and_entries(names: Iterable[str], elsewhere: Iterable[str] = ()) -> Iterator[str]:
+    """Give a table of all names, and the entries of those that are not documented elsewhere."""
+    names, elsewhere = list(names), list(elsewhere)
+    yield from (f".. currentmodule:: {LIBRARY}", "")
+    described = [*names, *elsewhere]
+    yield from (".. autosummary::", "   :nosignatures:", "")
+    yield from (f"   {name}" for name in described)
+    yield ""
+    for name in names:
+        yield from document(name)
+
+
+class PublicNames(Directive):
+    """Names of the top level, one a line."""
+
+    has_content = True
+
+    def run(self) -> list[nodes.Node]:
+        """Have the table and the entries read."""
+        return self.read(table_and_entries(line.strip() for line in self.content if line.strip()))
+
+    def read(self, lines: Iterable[str]) -> list[nodes.Node]:
+        """Parse generated lines."""
+        found = nodes.section()
+        found.document = self.state.document
+        self.state.nested_parse(StringList(list(lines), "public_names"), 0, found, match_titles=1)
+        return found.children
+
+
+class PublicModule(PublicNames):
+    """A module of the top level: its docstring, and all of its public names."""
+
+    has_content = False
+    required_arguments = 1
+
+    def run(self) -> list[nodes.Node]:
+        """Have the docstring, the table and the entries read."""
+        [place] = self.arguments
+        module = getattr(bd, place)
+        first = _first_names()
+        names = names_of(module)
+        there = [
+            first[id(getattr(module, name))] for name in names if id(getattr(module, name)) in first
+        ]
+        here = [f"{place}.{name}" for name in names if id(getattr(module, name)) not in first]
+        lines = [
+            f".. py:module:: {LIBRARY}.{place}",
+            "",
+            *inspect.cleandoc(module.__doc__).splitlines(),
+            "",
+            *table_and_entries(here, there),
+        ]
+        return self.read(lines)
+
+
+def skip_plumbing(
+    _app: Sphinx, _what: str, _name: str, thing: Any, skip: bool, _options: Any
+) -> bool | None:
+    """Skip the fields of a named tuple, which Python documents as "Alias for field number 0".
+
+    Their class's docstring says what they hold.
+    """
+    if (getattr(thing, "__doc__", None) or "").startswith("Alias for field number"):
+        return True
+    return True if skip else None
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Register both directives, and listen to autodoc."""
+    app.add_directive("public-names", PublicNames)
+    app.add_directive("public-module", PublicModule)
+    app.connect("autodoc-skip-member", skip_plumbing)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
