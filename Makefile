@@ -23,6 +23,7 @@ unit: venv
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not slow"
 
 test-slow: venv
+	@sh .ci/venv.sh docs
 	$(BIN)/python -m pytest -m slow
 
 lint: venv
@@ -45,7 +46,7 @@ SPHINX := $(BIN)/sphinx-build --fail-on-warning --keep-going --conf-dir docs --d
 
 docs: venv
 	@sh .ci/venv.sh docs
-	$(SPHINX) --builder html . docs/_build/html
+	$(SPHINX) --write-all --builder html . docs/_build/html
 
 # Links to other sites: needs a network.
 docs-links: venv

@@ -61,6 +61,8 @@ myst_enable_extensions = ["dollarmath"]
 myst_fence_as_directive = ["math"]
 myst_heading_anchors = 3
 highlight_language = "none"
+# `--strict` is an option, and no dash.
+smartquotes = False
 
 html_theme = "pydata_sphinx_theme"
 html_title = "bayesdice-ppl"

@@ -52,11 +52,17 @@ def _comment_on(name: str, constant: Any) -> list[str]:
     return []
 
 
-def document(name: str) -> Iterator[str]:
-    """Give the lines that document one object, named from the library on."""
+def look_up(name: str) -> Any:
+    """Give the object of a name, from the library on."""
     thing: Any = bd
     for part in name.split("."):
         thing = getattr(thing, part)
+    return thing
+
+
+def document(name: str) -> Iterator[str]:
+    """Give the lines that document one object, named from the library on."""
+    thing = look_up(name)
     if inspect.isclass(thing):
         yield from (f".. autoclass:: {LIBRARY}.{name}", "")
     elif inspect.isroutine(thing):
@@ -69,13 +75,24 @@ def document(name: str) -> Iterator[str]:
         yield ""
 
 
+def first_lines(name: str) -> str:
+    """Give the first paragraph of what documents an object."""
+    thing = look_up(name)
+    if inspect.isclass(thing) or inspect.isroutine(thing):
+        text = inspect.getdoc(thing) or ""
+    else:
+        text = "\n".join(_comment_on(name.rpartition(".")[2], thing))
+    return " ".join(text.strip().partition("\n\n")[0].split())
+
+
 def table_and_entries(names: Iterable[str], elsewhere: Iterable[str] = ()) -> Iterator[str]:
     """Give a table of all names, and the entries of those that are not documented elsewhere."""
-    names, elsewhere = list(names), list(elsewhere)
+    names = list(names)
     yield from (f".. currentmodule:: {LIBRARY}", "")
-    described = [*names, *elsewhere]
-    yield from (".. autosummary::", "   :nosignatures:", "")
-    yield from (f"   {name}" for name in described)
+    yield from (".. list-table::", "   :class: names", "   :widths: auto", "")
+    for name in (*names, *elsewhere):
+        yield f"   * - :py:obj:`{name}`"
+        yield f"     - {first_lines(name)}"
     yield ""
     for name in names:
         yield from document(name)
