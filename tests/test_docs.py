@@ -5,6 +5,7 @@ import doctest
 import importlib
 import inspect
 import re
+from itertools import pairwise
 from pathlib import Path, PurePosixPath
 
 import pytest
@@ -101,6 +102,18 @@ def test_every_internal_link_and_image_is_there(page):
         assert file.exists(), f"{name_of(page)}: {target} is not there"
         if anchor:
             assert anchor in anchors(file), f"{name_of(page)}: {target} has no such heading"
+
+
+LIST = re.compile(r"(?:[+*-]|\d+[.)]) ")
+
+
+@pytest.mark.parametrize("page", MARKDOWN, ids=name_of)
+def test_no_line_of_a_paragraph_begins_like_a_list(page):
+    """A formula that is broken before its plus sign is a list to whatever shows the page."""
+    lines = re.sub(r"^```.*?^```", "", text_of(page), flags=re.DOTALL | re.MULTILINE).splitlines()
+    for before, line in pairwise(lines):
+        starts = LIST.match(line) and before.strip()
+        assert not starts or LIST.match(before) or before[0] in " #", f"{name_of(page)}: {line}"
 
 
 # Names
