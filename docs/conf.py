@@ -85,7 +85,7 @@ html_theme_options = {
 copybutton_exclude = ".linenos, .gp, .go"
 
 autodoc_member_order = "bysource"
-autodoc_default_options = {"members": True, "show-inheritance": False}
+autodoc_default_options = {"members": True}
 autodoc_typehints_format = "short"
 autodoc_preserve_defaults = True
 python_use_unqualified_type_names = True

@@ -5,6 +5,7 @@ docstring. What is public is what `__all__` has; so the reference follows the co
 """
 
 import inspect
+import re
 import sys
 import types
 from collections.abc import Iterable, Iterator
@@ -16,10 +17,12 @@ from docutils.statemachine import StringList
 from sphinx.application import Sphinx
 from sphinx.errors import PycodeError
 from sphinx.pycode import ModuleAnalyzer
+from sphinx.util import logging
 
 import bayesdice_ppl as bd
 
 LIBRARY = "bayesdice_ppl"
+_LOG = logging.getLogger(__name__)
 
 
 def names_of(module: types.ModuleType) -> list[str]:
@@ -64,7 +67,10 @@ def document(name: str) -> Iterator[str]:
     """Give the lines that document one object, named from the library on."""
     thing = look_up(name)
     if inspect.isclass(thing):
-        yield from (f".. autoclass:: {LIBRARY}.{name}", "")
+        # What a class has from another one of the library is its own to whoever uses it.
+        others = [kind for kind in thing.__mro__ if not kind.__module__.startswith(LIBRARY)]
+        yield f".. autoclass:: {LIBRARY}.{name}"
+        yield from (f"   :inherited-members: {', '.join(kind.__name__ for kind in others)}", "")
     elif inspect.isroutine(thing):
         yield from (f".. autofunction:: {LIBRARY}.{name}", "")
     else:
@@ -92,7 +98,10 @@ def table_and_entries(names: Iterable[str], elsewhere: Iterable[str] = ()) -> It
     yield from (".. list-table::", "   :class: names", "   :widths: auto", "")
     for name in (*names, *elsewhere):
         yield f"   * - :py:obj:`{name}`"
-        yield f"     - {first_lines(name)}"
+        summary = first_lines(name)
+        if not summary:
+            _LOG.warning("%s.%s has no docstring", LIBRARY, name)
+        yield f"     - {summary}"
     yield ""
     for name in names:
         yield from document(name)
@@ -153,9 +162,34 @@ def skip_plumbing(
     return True if skip else None
 
 
+KEY = re.compile(r"~?[\w.]*Key\[[^\]]*\]( \| ~?[\w.]*UInt32\[[^\]]*\])+")
+
+
+def plain_signature(
+    _app: Sphinx,
+    _what: str,
+    _name: str,
+    thing: Any,
+    _options: Any,
+    signature: str | None,
+    returns: str | None,
+) -> tuple[str | None, str | None]:
+    """Leave out of a signature what is no argument of anybody's.
+
+    A dataclass writes ``<factory>`` for a default that is made anew, which no parser of Python
+    reads. A protocol takes no arguments. A random key is one of three kinds of array.
+    """
+    if getattr(thing, "_is_protocol", False):
+        return "", returns
+    if signature is not None:
+        signature = KEY.sub("PRNGKeyArray", signature.replace("<factory>", "..."))
+    return signature, returns
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
     """Register both directives, and listen to autodoc."""
     app.add_directive("public-names", PublicNames)
     app.add_directive("public-module", PublicModule)
     app.connect("autodoc-skip-member", skip_plumbing)
+    app.connect("autodoc-process-signature", plain_signature)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
