@@ -116,6 +116,16 @@ def test_no_line_of_a_paragraph_begins_like_a_list(page):
         assert not starts or LIST.match(before) or before[0] in " #", f"{name_of(page)}: {line}"
 
 
+@pytest.mark.parametrize("page", MARKDOWN, ids=name_of)
+def test_every_row_of_a_table_has_as_many_cells_as_its_header(page):
+    """A cell is cut off at a bar, as in pi(a|s), in code too; in a table it is written as \\|."""
+    text = re.sub(r"^```.*?^```", "", text_of(page), flags=re.DOTALL | re.MULTILINE)
+    for table in re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE):
+        header, *rows = (len(re.findall(r"(?<!\\)\|", row)) for row in table.splitlines())
+        for row, cells in zip(table.splitlines()[1:], rows, strict=True):
+            assert cells == header, f"{name_of(page)}: {row}"
+
+
 # Names
 
 
