@@ -183,7 +183,7 @@ def test_the_reference_has_every_public_name():
         text = text_of(page)
         listed += re.findall(r"^\.\. public-module:: (\w+)$", text, re.MULTILINE)
         for block in re.findall(r"^\.\. public-names::\n((?:   .*\n|\n)+)", text, re.MULTILINE):
-            listed += block.split()
+            listed += [name for name in block.split() if "." not in name]
     assert sorted([*listed, "__version__"]) == sorted(bd.__all__)
 
 

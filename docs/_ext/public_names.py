@@ -4,6 +4,7 @@ Both write a table of names with their first sentences, and below it each name w
 docstring. What is public is what `__all__` has; so the reference follows the code.
 """
 
+import importlib
 import inspect
 import re
 import sys
@@ -28,11 +29,18 @@ _LOG = logging.getLogger(__name__)
 def names_of(module: types.ModuleType) -> list[str]:
     """Give the public names of a module: its `__all__`, or what it defines itself."""
     if hasattr(module, "__all__"):
-        return [name for name in module.__all__ if not isinstance(getattr(module, name), type(sys))]
+        names = []
+        for name in module.__all__:
+            thing = getattr(module, name)
+            inner = names_of(thing) if inspect.ismodule(thing) else None
+            names += [name] if inner is None else [f"{name}.{part}" for part in inner]
+        return names
     return [
         name
         for name, thing in vars(module).items()
-        if not name.startswith("_") and getattr(thing, "__module__", None) == module.__name__
+        if not name.startswith("_")
+        and (inspect.isclass(thing) or inspect.isroutine(thing))
+        and thing.__module__ == module.__name__
     ]
 
 
@@ -57,8 +65,11 @@ def _comment_on(name: str, constant: Any) -> list[str]:
 
 def look_up(name: str) -> Any:
     """Give the object of a name, from the library on."""
-    thing: Any = bd
-    for part in name.split("."):
+    first, *rest = name.split(".")
+    # Some packages, such as `selection`, are no names of the top level, and have public classes.
+    public = first in bd.__all__
+    thing: Any = getattr(bd, first) if public else importlib.import_module(f"{LIBRARY}.{first}")
+    for part in rest:
         thing = getattr(thing, part)
     return thing
 
@@ -136,10 +147,9 @@ class PublicModule(PublicNames):
         module = getattr(bd, place)
         first = _first_names()
         names = names_of(module)
-        there = [
-            first[id(getattr(module, name))] for name in names if id(getattr(module, name)) in first
-        ]
-        here = [f"{place}.{name}" for name in names if id(getattr(module, name)) not in first]
+        things = {name: look_up(f"{place}.{name}") for name in names}
+        there = [first[id(thing)] for thing in things.values() if id(thing) in first]
+        here = [f"{place}.{name}" for name, thing in things.items() if id(thing) not in first]
         lines = [
             f".. py:module:: {LIBRARY}.{place}",
             "",
@@ -186,10 +196,31 @@ def plain_signature(
     return signature, returns
 
 
+def leave_as_code(
+    _app: Sphinx, _env: Any, node: nodes.Element, content: nodes.TextElement
+) -> nodes.TextElement | None:
+    """Let a full name of ours be code, without a link, if it is no public one but exists."""
+    module, *rest = str(node.get("reftarget", "")).split(".")
+    if module != LIBRARY or not rest:
+        return None
+    for length in range(len(rest), -1, -1):
+        try:
+            thing = importlib.import_module(".".join((module, *rest[:length])))
+        except ImportError:
+            continue
+        for part in rest[length:]:
+            # A field without a default is an annotation of its class, and no attribute.
+            field = inspect.get_annotations(thing).get(part) if inspect.isclass(thing) else None
+            thing = getattr(thing, part, field)
+        return None if thing is None else content
+    return None
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
     """Register both directives, and listen to autodoc."""
     app.add_directive("public-names", PublicNames)
     app.add_directive("public-module", PublicModule)
     app.connect("autodoc-skip-member", skip_plumbing)
     app.connect("autodoc-process-signature", plain_signature)
+    app.connect("missing-reference", leave_as_code)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
