@@ -1,5 +1,5 @@
 # Every target sets up .venv by itself; after that only .venv/bin/... is called.
-.PHONY: demo test unit test-slow lint format types bench train-reacher clean venv
+.PHONY: demo test unit test-slow lint format types bench docs docs-links train-reacher clean venv
 .DEFAULT_GOAL := test
 
 BIN := .venv/bin
@@ -23,6 +23,7 @@ unit: venv
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not slow"
 
 test-slow: venv
+	@sh .ci/venv.sh docs
 	$(BIN)/python -m pytest -m slow
 
 lint: venv
@@ -40,6 +41,18 @@ types: venv
 bench: venv
 	$(BIN)/python -m benchmarks all
 
+# The source folder is the repository: see docs/conf.py. The site begins at docs/_build/html/index.html.
+SPHINX := $(BIN)/sphinx-build --fail-on-warning --keep-going --conf-dir docs --doctree-dir docs/_build/doctrees
+
+docs: venv
+	@sh .ci/venv.sh docs
+	$(SPHINX) --write-all --builder html . docs/_build/html
+
+# Links to other sites: needs a network.
+docs-links: venv
+	@sh .ci/venv.sh docs
+	$(SPHINX) --builder linkcheck . docs/_build/linkcheck
+
 # In an environment of its own: PyTorch is large, and nothing else needs it.
 train-reacher: venv
 	$(BIN)/python -m venv --clear .venv-training
@@ -47,5 +60,5 @@ train-reacher: venv
 	OMP_NUM_THREADS=1 .venv-training/bin/python benchmarks/train_reacher.py
 
 clean:
-	rm -rf .venv .venv-training build dist demo-output *.egg-info .pytest_cache .mypy_cache .ruff_cache .coverage
+	rm -rf .venv .venv-training build dist demo-output docs/_build *.egg-info .pytest_cache .mypy_cache .ruff_cache .coverage
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

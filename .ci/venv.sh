@@ -1,5 +1,6 @@
 #!/bin/sh
 # Make .venv when it is missing, broken, of a wrong Python, or older than setup.cfg.
+# With an argument (`docs`), put the packages of that extra into it as well, once.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -17,7 +18,16 @@ names = "jax numpyro arviz_base polars pytest bayesdice_ppl bayesdice_ppl.models
 sys.exit(not all(u.find_spec(name) for name in names))') 2>/dev/null
 }
 
+more() {
+    [ -n "$1" ] || return 0
+    [ ! -f ".venv/.ready-$1" ] || return 0
+    echo "Adding the packages of the extra '$1' to .venv (once)."
+    .venv/bin/python -m pip install --quiet --no-compile --editable ".[$1]"
+    touch ".venv/.ready-$1"
+}
+
 if fresh; then
+    more "${1:-}"
     exit 0
 fi
 
@@ -29,6 +39,7 @@ for candidate in python3.13 python3.14 python3.12 python3; do
         # Bytecode is made of what is imported, when it is: most of it never is.
         .venv/bin/python -m pip install --quiet --no-compile --editable '.[test,notebooks]'
         touch .venv/.ready
+        more "${1:-}"
         exit 0
     fi
 done

@@ -5,6 +5,7 @@ written to `docs/images`.
 """
 
 import io
+import re
 from itertools import combinations
 from pathlib import Path
 
@@ -224,6 +225,15 @@ def size() -> Figure:
     return figure
 
 
+def first_example() -> Figure:
+    """Draw what the first example of `docs/index.md` draws: its code, as it stands there."""
+    page = (Path(__file__).parent / "index.md").read_text(encoding="utf-8")
+    [block] = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    names: dict[str, object] = {}
+    exec(block, names)
+    return names["figure"].viz["figure"].item()  # type: ignore[attr-defined]
+
+
 def write_png(figure: Figure, path: Path) -> None:
     """Write a figure with a palette of 128 colors, which makes a file a third as large."""
     drawn = io.BytesIO()
@@ -235,6 +245,7 @@ def write_png(figure: Figure, path: Path) -> None:
 def main(folder: Path = IMAGES) -> None:
     """Draw all figures."""
     folder.mkdir(parents=True, exist_ok=True)
+    write_png(first_example(), folder / "first_example.png")
     write_png(two_arms(), folder / "two_arms.png")
     write_png(risk_coverage(), folder / "risk_coverage.png")
     write_png(size(), folder / "size.png")

@@ -16,6 +16,7 @@ MODELS: dict[str, Callable[[], RatioModel]] = {
     "neural": neural,
     "mean_deviation": mean_deviation,
 }
+"""Every model by name, as functions that make it."""
 
 
 def model_choice(given: RatioModel | str) -> RatioModel:

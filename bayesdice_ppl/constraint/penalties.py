@@ -44,7 +44,7 @@ class Penalty(Protocol):
         ...
 
     def whitening(self) -> Float[Any, "R R"] | None:
-        """The matrix V with f(x) = |V x|^2 / 2, or None where f is not quadratic."""
+        """The matrix V with ``f(x) = |V x|^2 / 2``, or None where f is not quadratic."""
         ...
 
 
@@ -97,7 +97,7 @@ class PenaltyChoice(NamedTuple):
 
 @final
 class Squared(NamedTuple):
-    """f(x) = |x|^2 / 2, its own conjugate: the paper's penalty.
+    """``f(x) = |x|^2 / 2``, its own conjugate: the paper's penalty.
 
     Attributes
     ----------
@@ -178,7 +178,7 @@ class Mahalanobis(NamedTuple):
 
 @final
 class Power(NamedTuple):
-    """f(x) = sum_j |x_j|^p / p, by coordinate, with p > 1; at p = 2 it is `Squared`.
+    """``f(x) = sum_j |x_j|^p / p``, by coordinate, with p > 1; at p = 2 it is `Squared`.
 
     Attributes
     ----------
@@ -197,12 +197,12 @@ class Power(NamedTuple):
         return size.sum(axis=-1) / self.exponent
 
     def conjugate(self, beta: Float[Any, "*b R"]) -> Float[Any, "*b"]:
-        """f*(beta) = sum_j |beta_j|^q / q with 1/p + 1/q = 1."""
+        """``f*(beta) = sum_j |beta_j|^q / q`` with 1/p + 1/q = 1."""
         dual = self.exponent / (self.exponent - 1.0)
         return _power(abs(beta), dual).sum(axis=-1) / dual
 
     def maximizer(self, residual: Float[Any, "*b R"]) -> Float[Any, "*b R"]:
-        """sign(x) |x|^(p - 1)."""
+        """``sign(x) |x|^(p - 1)``."""
         live = residual * self.rows
         return library_of(live).sign(live) * _power(abs(live), self.exponent - 1.0)
 
@@ -217,7 +217,7 @@ class Power(NamedTuple):
 
 @final
 class Huber(NamedTuple):
-    """f(x) = max over |beta_j| <= c of beta'x - |beta|^2 / 2: a square that grows linearly past c.
+    """``f(x) = max over |beta_j| <= c of beta'x - |beta|^2 / 2``: a square, but linear past c.
 
     Attributes
     ----------
@@ -236,7 +236,7 @@ class Huber(NamedTuple):
         return (beta * residual - 0.5 * beta**2).sum(axis=-1)
 
     def conjugate(self, beta: Float[Any, "*b R"]) -> Float[Any, "*b"]:
-        """f*(beta) = |beta|^2 / 2 within the bound, infinite beyond it."""
+        """``f*(beta) = |beta|^2 / 2`` within the bound, infinite beyond it."""
         xp = library_of(beta)
         inside = xp.all(abs(beta) <= self.bound * (1.0 + _ROUNDING), axis=-1)
         return xp.where(inside, 0.5 * (beta**2).sum(axis=-1), xp.inf)
@@ -281,7 +281,7 @@ def _huber(_: Any, rows: Float[Any, " R"], c: float | None) -> Huber:
 
 
 def squared() -> PenaltyChoice:
-    """f(x) = |x|^2 / 2, the paper's."""
+    """``f(x) = |x|^2 / 2``, the paper's."""
     return PenaltyChoice("squared", _squared, quadratic=True)
 
 
@@ -291,7 +291,7 @@ def mahalanobis() -> PenaltyChoice:
 
 
 def power(p: float) -> PenaltyChoice:
-    """f(x) = sum_j |x_j|^p / p.
+    """``f(x) = sum_j |x_j|^p / p``.
 
     Parameters
     ----------

@@ -59,7 +59,7 @@ class FeatureFunction(Protocol):
 
 @final
 class SquaredExponential(NamedTuple):
-    """k(x, y) = sd^2 exp(-|x - y|^2 / 2), distances in length scales.
+    """``k(x, y) = sd^2 exp(-|x - y|^2 / 2)``, distances in length scales.
 
     Attributes
     ----------

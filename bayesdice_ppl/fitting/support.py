@@ -38,7 +38,7 @@ class Support(NamedTuple):
     influential_episode_share
         Share of the most influential episode in the sum of squared influences.
     negative_mass
-        sum max(-zeta, 0) / sum |zeta| over the log. zeta is the first estimate, which is linear
+        ``sum max(-zeta, 0) / sum |zeta|`` over the log. zeta is the first estimate, which is linear
         but for ``link="exp"``, where it is never negative. A true ratio is never negative. A linear
         one turns negative when the features cannot express how the candidate differs from the
         logging policy, and extrapolate in a straight line.

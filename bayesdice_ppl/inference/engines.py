@@ -20,6 +20,7 @@ ENGINES: dict[str, Callable[[], Engine]] = {
     "nuts": Nuts,
     "minmax": MinMax,
 }
+"""Every engine by name."""
 
 
 def engine_choice(given: Engine | str) -> Engine:

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from matplotlib.text import Text
 
 X_LABEL = "value (reward per step)"
+"""Label of the axis of values."""
 FONT, SMALL_FONT = 10, 8
 GRAY = "0.35"
 

@@ -202,8 +202,8 @@ def safe_improvement(
     """Regret@k among launches that are hardly ever worse than a baseline.
 
     A policy may go live only if P(value < value of the baseline) < xi under the belief, or if it
-    is the baseline itself. Among those the loss is `regret`@k, measured against the best of *all*
-    policies, safe or not. So at k = 1 the answer is the candidate with the highest mean among
+    is the baseline itself. Among those the loss is that of `regret`, measured against the best of
+    *all* policies, safe or not. So at k = 1 the answer is the candidate with the highest mean among
     the safe ones that are better than the baseline on average; if there is none, the baseline
     stays. Values equal to the baseline's are not below it. Other edges are as for `regret`; where
     fewer than k policies are safe, fewer go live.
