@@ -59,6 +59,7 @@ UNCOUNTED = (
     "networks",
     "fuzzing",
     "kills",
+    "gauge_cases",
 )
 """Tables whose number of trials is theirs."""
 COVERAGE = tuple(name for name in TABLES if name not in UNCOUNTED)

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from bayesdice_ppl.fitting.gauges import GAUGES, Gauge
+from benchmarks.gauge_cases import CASES, row_of
 
 PAGE = Path(__file__).parents[2] / "docs" / "warnings.md"
 
@@ -51,3 +52,15 @@ def test_names_are_different_and_the_page_has_them_all():
         )
         anchor = f'<a id="{gauge.name.replace(" ", "-")}"></a>'
         assert f"| {anchor}{gauge.name} | {gauge.meaning} | {warns} | {abstains} |" in page
+
+
+def test_each_gauge_has_a_case():
+    assert {case.gauge.name for case in CASES} == {gauge.name for gauge in GAUGES}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.gauge.name)
+def test_each_gauge_speaks_on_its_case_and_is_silent_without_the_fault(case):
+    row = row_of(case)
+    assert row["says"] in ("warns", "abstains")
+    assert row["without it"] == "nothing"
