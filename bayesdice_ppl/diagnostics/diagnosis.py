@@ -250,8 +250,11 @@ def _range(view: BeliefView) -> Check:
 
 def _outside(view: BeliefView) -> tuple[np.ndarray, float, float]:
     """Share of each belief outside the range of the rewards, and that range."""
-    value, reward = view.value, view.reward
-    low, high = float(reward.min()), float(reward.max())
+    value, ends = view.value, view.reward_range
+    if not ends:
+        reward = view.reward
+        ends = [float(reward.min()), float(reward.max())]
+    low, high = ends
     if view.settings["on_termination"] == "absorb":
         low, high = min(low, 0.0), max(high, 0.0)
     return ((value < low) | (value > high)).mean(axis=(0, 1)), low, high

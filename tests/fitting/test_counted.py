@@ -1,0 +1,101 @@
+"""A log that is counted where it lies gives the belief that its rows give in memory."""
+
+import json
+
+import jax
+import numpy as np
+import polars as pl
+import pytest
+
+import bayesdice_ppl as bd
+
+STATES, ACTIONS, EPISODES, STEPS, USERS = 4, 2, 60, 6, 12
+SAME = 1e-9
+"""Largest relative difference of two beliefs."""
+OF_ROWS = ("observed_data", "reward_range")
+ROUNDED = ("loss", "constraint_probability", "surrogate_bound", "weights")
+"""What few digits are left of: residuals near zero, and weights in single precision."""
+
+
+def play(seed=0, steps=STEPS, effect=0.8, successors=True, offset=0.0, ends=0.1):
+    """A log in which rows of one user move together by `effect`."""
+    rng = np.random.default_rng(seed)
+    onward = rng.dirichlet(np.ones(STATES), (STATES, ACTIONS))
+    users, rows = rng.normal(size=USERS) * effect, []
+    for episode in range(EPISODES):
+        state = int(rng.integers(STATES))
+        for step in range(steps):
+            action = int(rng.integers(ACTIONS))
+            reward = offset + 0.3 * state + users[episode % USERS] + rng.normal()
+            after = int(rng.choice(STATES, p=onward[state, action]))
+            ended = bool(rng.random() < ends)
+            user = f"u{episode % USERS}"
+            rows.append((episode, step, state, action, reward, after, ended, user))
+            if ended:
+                break
+            state = after
+    names = ["episode_id", "step", "state", "action", "reward"]
+    names += ["next_state", "terminated", "user_id"]
+    frame = pl.DataFrame(rows, schema=names, orient="row")
+    return frame if successors else frame.drop("next_state")
+
+
+def candidates(labels=range(STATES)):
+    tables = np.random.default_rng(1).dirichlet(np.ones(ACTIONS), (2, STATES))
+    return {
+        f"p{k}": bd.TabularPolicy(table, states=list(labels), actions=list(range(ACTIONS)))
+        for k, table in enumerate(tables)
+    }
+
+
+def fit(logs, policies=None, gamma=0.9, **settings):
+    policies = candidates() if policies is None else policies
+    return bd.fit(logs, policies, gamma=gamma, rng_key=jax.random.key(0), **settings)
+
+
+def check_same(one, other):
+    """Compare all variables and attributes of two beliefs."""
+    for group in one.children:
+        for name, variable in one[group].data_vars.items():
+            if group in OF_ROWS:
+                continue
+            expected, found = variable.to_numpy(), other[group][name].to_numpy()
+            if expected.dtype.kind not in "fiu":
+                assert np.array_equal(expected, found), name
+                continue
+            size = np.nanmax(np.abs(expected), initial=1.0, where=np.isfinite(expected))
+            limit = 1e-4 if name in ROUNDED else SAME
+            np.testing.assert_allclose(found, expected, rtol=0, atol=limit * size, err_msg=name)
+    for name, expected in one.attrs.items():
+        found = other.attrs[name]
+        if isinstance(expected, float):
+            assert found == pytest.approx(expected, rel=SAME), name
+        elif name != "unit":
+            assert found == expected, name
+    if "unit" in one.attrs:
+        expected, found = (json.loads(each.attrs["unit"]) for each in (one, other))
+        assert found["names"] == expected["names"]
+        assert found["groups"] == expected["groups"]
+        for mine, theirs in zip(found["tested"], expected["tested"], strict=True):
+            assert (mine["name"], mine["size"]) == (theirs["name"], theirs["size"])
+            for number in ("wider", "score", "shows"):
+                assert mine[number] == pytest.approx(theirs[number], rel=1e-6)
+
+
+CASES = {
+    "users": ({}, {}),
+    "next-rows": ({"successors": False}, {}),
+    "left-out-steps": ({"successors": False, "ends": 0.0}, {"gamma": 1.0}),
+    "bandit-far-from-zero": ({"offset": 1e8, "effect": 0.0}, {"gamma": 0.0}),
+    "asked-absorb": ({}, {"cluster": "user_id", "on_termination": "absorb"}),
+    "logged-policy": ({"effect": 0.0}, {"include_logged": True}),
+    "paper": ({}, {"preset": "paper"}),
+}
+
+
+@pytest.mark.parametrize(("log", "settings"), CASES.values(), ids=CASES)
+def test_belief_is_that_of_the_rows_in_memory(log, settings):
+    frame = play(**log)
+    shuffled = frame.sample(fraction=1.0, shuffle=True, seed=3).lazy()
+    expected = fit(bd.Logs.from_dataframe(frame), **settings)
+    check_same(expected, fit(bd.Logs.from_lazy(shuffled), **settings))
