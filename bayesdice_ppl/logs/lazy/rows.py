@@ -31,6 +31,8 @@ _MOST_REWARDS = 100_000
 AT_ONCE = 8
 """Candidates whose sums are made in one pass over the rows."""
 POWERS = 4
+CODE = "code"
+"""One number for the keys of a line."""
 
 
 class Coefficients(NamedTuple):
@@ -224,25 +226,27 @@ class LazyRows(NamedTuple):
         gamma: float,
         part: range,
     ) -> pl.DataFrame:
-        small = keys.with_columns(
-            pl.Series(f"{name}_{j}", array[j])
-            for j in part
-            for name, array in zip(numbers._fields[:-1], numbers[:-1], strict=True)
+        small = pl.DataFrame(
+            {
+                f"{name}_{j}": array[j]
+                for j in part
+                for name, array in zip(numbers._fields[:-1], numbers[:-1], strict=True)
+            }
         ).with_columns(pl.Series("used", numbers.used))
-        frame = self.frame
-        frame = frame.join(beside(frame, small), on=list(KEYS), how="inner")
+        frame = self._beside(keys, small)
         over = (nw.col(KIND) == OVER) | (nw.col(KIND) == OVER + LEFT_OUT)
         ended = nw.when(over).then(nw.lit(1.0)).otherwise(nw.lit(0.0))
         fades = _fading(gamma)
         start = nw.col(START).cast(nw.Float64)
-        made = [ended.alias("ended"), fades.alias("fades"), (fades * ended).alias("fades_ended")]
-        made += [(fades * nw.col(UNIT)).alias("paid"), nw.col("used")]
-        several = ("used", "ended", "fades", "fades_ended", "paid")
+        made = [fades.alias("fades"), (fades * nw.col(UNIT)).alias("paid"), nw.col("used")]
+        several = ["used", "fades", "paid"]
+        if self.survey.ended[0]:
+            made += [ended.alias("ended"), (fades * ended).alias("fades_ended")]
+            several += ["ended", "fades_ended"]
         sums = [nw.col(name).sum() for name in several]
         for j in part:
             error = nw.col(f"slope_{j}") * nw.col(UNIT) + nw.col(f"level_{j}")
-            begins = start * nw.col(f"start_{j}")
-            weight = nw.col(f"weight_{j}")
+            begins, weight = start * nw.col(f"start_{j}"), nw.col(f"weight_{j}")
             made += [
                 (error + begins).alias(f"total_{j}"),
                 (error * error + begins * begins).alias(f"square_{j}"),
@@ -253,7 +257,28 @@ class LazyRows(NamedTuple):
                 nw.col(f"{name}_{j}").sum() for name in ("total", "square", "mass", "mass_square")
             ]
         found = collect(frame.select(*own, *made).group_by(*own).agg(nw.len().alias("rows"), *sums))
-        return found.sort(*own)
+        none = [name for name in ("ended", "fades_ended") if name not in found.columns]
+        return found.sort(*own).with_columns(pl.lit(0.0).alias(name) for name in none)
+
+    def _beside(self, keys: pl.DataFrame, small: pl.DataFrame) -> nw.LazyFrame[Any]:
+        """The rows, each with the numbers of its line.
+
+        One number stands for the four keys where labels are integers: a join on it is faster.
+        """
+        frame, columns = self.frame, [keys[name] for name in KEYS]
+        if not all(column.dtype.is_integer() for column in columns):
+            return frame.join(beside(frame, keys.hstack(small)), on=list(KEYS), how="inner")
+        code, place, size = nw.lit(0), np.zeros(len(keys), dtype=object), 1
+        for name, column in zip(KEYS, columns, strict=True):
+            low, high = int(column.min()), int(column.max())  # type: ignore[arg-type]
+            span = high - low + 1
+            size *= span
+            if size >= 2**62:
+                return frame.join(beside(frame, keys.hstack(small)), on=list(KEYS), how="inner")
+            code = code * span + (nw.col(name).cast(nw.Int64) - low)
+            place = place * span + (column.cast(pl.Int64).to_numpy().astype(object) - low)
+        small = small.with_columns(pl.Series(CODE, place.astype(np.int64)))
+        return frame.with_columns(code.alias(CODE)).join(beside(frame, small), on=CODE, how="inner")
 
     def group_sizes(self, columns: Sequence[str]) -> Int[np.ndarray, " G"]:
         """Number of rows in each group, in no order."""
@@ -299,9 +324,8 @@ class LazyRows(NamedTuple):
             How many rows count, and the largest of their numbers.
         """
         used, slope, level = numbers
-        small = keys.with_columns(pl.Series("slope", slope), pl.Series("level", level))
-        frame = self.frame
-        frame = frame.join(beside(frame, small.filter(pl.Series(used))), on=list(KEYS), how="inner")
+        small = pl.DataFrame({"slope": slope, "level": level}).filter(pl.Series(used))
+        frame = self._beside(keys.filter(pl.Series(used)), small)
         if common is not None:
             frame = frame.filter(nw.col(UNIT) != common)
         frame = frame.select((nw.col("slope") * nw.col(UNIT) + nw.col("level")).alias("number"))
