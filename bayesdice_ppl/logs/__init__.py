@@ -4,7 +4,7 @@ A log has one row per step of one policy at work. Reading drops nothing, fills n
 guesses nothing. What cannot be used as it stands is refused, with the row and the column.
 """
 
-from bayesdice_ppl.logs.counted import CountedLogs
+from bayesdice_ppl.logs.counted import CountedLogs, check_held
 from bayesdice_ppl.logs.horizon import UsableRows, usable_rows
 from bayesdice_ppl.logs.logs import Logs
 from bayesdice_ppl.logs.reading import read_logs
@@ -20,6 +20,7 @@ __all__ = [
     "Logs",
     "RewardUnits",
     "UsableRows",
+    "check_held",
     "check_one_reward",
     "read_logs",
     "reward_units",

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, final
 import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
 
+from bayesdice_ppl.errors import LogsError
 from bayesdice_ppl.logs.labels import MISSING, shown
 from bayesdice_ppl.logs.sources.source import Source
 from bayesdice_ppl.logs.units import RewardUnits
@@ -27,6 +28,29 @@ if TYPE_CHECKING:
     from bayesdice_ppl.logs.logs import Logs
 
 AS_LOGGED = RewardUnits()
+
+
+def check_held(logs: object, asker: str) -> None:
+    """Refuse a log that is counted where it lies, where the rows themselves are asked for.
+
+    Parameters
+    ----------
+    logs
+        The log.
+    asker
+        What needs the rows, for the message.
+
+    Raises
+    ------
+    LogsError
+        Its rows are not held.
+    """
+    if isinstance(logs, CountedLogs):
+        raise LogsError(
+            f"logs: expected rows in memory for {asker}, found a log that is counted where it "
+            "lies. Read it into memory (bd.read_logs of a file, Logs.from_dataframe); or take its "
+            f"first {logs.sample.n_transitions:,} rows, which are held: logs.sample."
+        )
 
 
 @final

@@ -99,3 +99,21 @@ def test_belief_is_that_of_the_rows_in_memory(log, settings):
     shuffled = frame.sample(fraction=1.0, shuffle=True, seed=3).lazy()
     expected = fit(bd.Logs.from_dataframe(frame), **settings)
     check_same(expected, fit(bd.Logs.from_lazy(shuffled), **settings))
+
+
+def on_duckdb(frame):
+    duckdb = pytest.importorskip("duckdb")
+    database = duckdb.connect()
+    database.register("given", frame.to_arrow())
+    database.execute("create table steps as select * from given order by reward")
+    return database.table("steps")
+
+
+@pytest.mark.parametrize("labels", [range(STATES), ["a", "b", "c", "d"]], ids=["numbers", "texts"])
+def test_belief_from_a_database(labels):
+    names = pl.Series(list(labels))
+    frame = play(successors=False).with_columns(pl.col("state").map_elements(names.__getitem__))
+    frame = frame.with_columns(pl.col("state").cast(names.dtype))
+    policies = candidates(labels)
+    expected = fit(bd.Logs.from_dataframe(frame), policies)
+    check_same(expected, fit(bd.Logs.from_lazy(on_duckdb(frame)), policies))

@@ -150,7 +150,7 @@ def read_distinct(series: pl.Series, column: str, rows: pl.Series) -> pl.Series:
     if blank.any():
         count = int(rows.filter(blank).sum())
         raise LogsError(
-            f"column {column!r}: expected a label, found a blank text in {count:,} rows. Write the "
+            f"column {column!r}: expected a label, found a blank text (rows: {count:,}). Write the "
             "label; a next state that is not known is null."
         )
     return found

@@ -71,17 +71,24 @@ def count_log(
         rows = LazyRows(asked, survey)
         lines = rows.counted()
         options: dict[str, Any] = {"columns": columns, "ignore": ignore, "reward": reward}
+        count = lines["rows"].cast(pl.Int64)
+        labels = tuple(
+            read_distinct(lines[place], key, count)
+            for key, place in (("state", STATE), ("action", ACTION), ("next_state", ONWARD))
+        )
         sample = _first_rows(asked, survey, hold, options)
-        return _laid_out(rows, lines, sample, actions)
+        return _laid_out(rows, lines, labels, sample, actions)
 
 
 def _laid_out(
-    rows: LazyRows, lines: pl.DataFrame, sample: Logs, actions: Sequence[Any] | None
+    rows: LazyRows,
+    lines: pl.DataFrame,
+    labels: tuple[pl.Series, ...],
+    sample: Logs,
+    actions: Sequence[Any] | None,
 ) -> CountedLogs:
     table, survey, count = rows.table, rows.survey, lines["rows"].cast(pl.Int64)
-    state = read_distinct(lines[STATE], "state", count)
-    action = read_distinct(lines[ACTION], "action", count)
-    onward = read_distinct(lines[ONWARD], "next_state", count)
+    state, action, onward = labels
     kind = lines[KIND].to_numpy()
     state_labels, action_labels = sorted_labels(state, onward), sorted_labels(action)
     known = kind % LEFT_OUT == GOES_ON

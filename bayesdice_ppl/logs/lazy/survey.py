@@ -146,12 +146,14 @@ def take_survey(table: LazyTable) -> Survey:
 def _look_at_rows(table: LazyTable, held: list[str]) -> dict[str, Any]:
     """One query about single rows."""
     reward = nw.col(REWARD)
+    # Some engines cannot take the spread of what is refused below.
+    sound = nw.when(reward.is_finite() & (reward.abs() < REWARD_SIZE[1])).then(reward)
     asked = [
         nw.len().alias("n"),
         reward.min().alias("least"),
         reward.max().alias("most"),
-        reward.mean().alias("mean"),
-        reward.std(ddof=0).alias("sd"),
+        sound.mean().alias("mean"),
+        sound.std(ddof=0).alias("sd"),
     ]
     asked += [_count(mask).alias(name) for name, mask, _, _ in number_faults(table)]
     for name, own in table.others.items():

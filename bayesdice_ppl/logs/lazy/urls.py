@@ -1,19 +1,25 @@
-"""Addresses of logs in databases: ``duckdb:///logs.duckdb?table=steps``."""
+"""Addresses of logs that are counted where they lie: ``duckdb:///logs.duckdb?table=steps``.
+
+Files of Parquet are read as they stream: ``parquet:///logs/*.parquet``.
+"""
 
 from __future__ import annotations
 
+import glob
 import os
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+import polars as pl
+
 from bayesdice_ppl.checks import listed
 from bayesdice_ppl.errors import LogsError
 
-_EXAMPLE = "duckdb:///logs.duckdb?table=steps"
+_EXAMPLES = "duckdb:///logs.duckdb?table=steps or parquet:///logs/*.parquet"
 
 
 def is_url(path: str | os.PathLike[str]) -> bool:
-    """Whether a path is the address of a database."""
+    """Whether a path is such an address."""
     return isinstance(path, str) and "://" in path
 
 
@@ -24,8 +30,9 @@ def open_url(address: str) -> Any:
     ----------
     address
         ``duckdb:///`` and the path of a database, with ``?table=`` and the name of a table or a
-        view. Three slashes stand before a relative path, four before an absolute one. The database
-        is opened to be read.
+        view; or ``parquet:///`` and the path of a file, a pattern of files or a folder. Three
+        slashes stand before a relative path, four before an absolute one. What is there is opened
+        to be read.
 
     Raises
     ------
@@ -34,12 +41,15 @@ def open_url(address: str) -> Any:
     """
     parts = urlsplit(address)
     asked = dict(parse_qsl(parts.query, keep_blank_values=True))
+    path = unquote(parts.path)[1:]
+    if parts.scheme == "parquet" and not parts.netloc and not parts.query and path:
+        return _scan(address, path)
     if parts.scheme != "duckdb" or parts.netloc or set(asked) != {"table"} or not asked["table"]:
         raise LogsError(
-            f"{address}: expected the address of a table in a database, such as {_EXAMPLE}. Of "
-            "other engines give the table itself in Python: bd.Logs.from_lazy(table)."
+            f"{address}: expected an address such as {_EXAMPLES}. Of other engines give the table "
+            "itself in Python: bd.Logs.from_lazy(table)."
         )
-    path, name = unquote(parts.path)[1:], asked["table"]
+    name = asked["table"]
     if not os.path.exists(path):
         raise LogsError(f"{address}: no such file: {path}. Check the path.")
     try:
@@ -63,3 +73,10 @@ def open_url(address: str) -> Any:
             f"{listed(names, 99) or 'none'}."
         )
     return database.table(name)
+
+
+def _scan(address: str, path: str) -> pl.LazyFrame:
+    """Files of Parquet, which polars reads as they stream."""
+    if not (os.path.exists(path) or glob.glob(path, recursive=True)):
+        raise LogsError(f"{address}: no such file: {path}. Check the path.")
+    return pl.scan_parquet(path, missing_columns="raise")
