@@ -16,6 +16,8 @@ from bayesdice_ppl.errors import LogsError
 
 ENGINES = ("polars", "duckdb", "ibis", "pyspark")
 """Engines that a log may lie in, by the names that narwhals has for them."""
+_WITH_ARROW = 4
+"""Version of Spark from which it takes tables of Arrow."""
 _EAGER = "Logs.from_dataframe takes tables in memory"
 
 
@@ -107,4 +109,6 @@ def beside(frame: nw.LazyFrame[Any], small: pl.DataFrame) -> nw.LazyFrame[Any]:
 
         return nw.from_native(ibis.memtable(small.to_arrow()))
     session = native.sparkSession
-    return nw.from_native(session.createDataFrame(small.to_pandas()))
+    if int(session.version.split(".")[0]) < _WITH_ARROW:
+        return nw.from_native(session.createDataFrame(small.rows(), small.columns))
+    return nw.from_native(session.createDataFrame(small.to_arrow()))
