@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 
 import bayesdice_ppl as bd
+from bayesdice_ppl.errors import BayesDiceError, LogsError, SettingsError
 
 STATES, ACTIONS, EPISODES, STEPS, USERS = 4, 2, 60, 6, 12
 SAME = 1e-9
@@ -117,3 +118,67 @@ def test_belief_from_a_database(labels):
     policies = candidates(labels)
     expected = fit(bd.Logs.from_dataframe(frame), policies)
     check_same(expected, fit(bd.Logs.from_lazy(on_duckdb(frame)), policies))
+
+
+def test_first_rows_are_whole_episodes_and_the_belief_says_so(monkeypatch):
+    from bayesdice_ppl.logs.lazy import reading
+
+    frame = play()
+    whole = fit(bd.Logs.from_lazy(frame.lazy()))
+    monkeypatch.setattr(reading, "SAMPLE", 100)
+    logs = bd.Logs.from_lazy(frame.sample(fraction=1.0, shuffle=True, seed=1).lazy())
+    first, n = logs.sample, frame.height
+    lengths = frame.group_by("episode_id").len().sort("episode_id")["len"].cum_sum()
+    assert first.n_transitions == lengths.filter(lengths <= 100).max()
+    belief = fit(logs)
+    difference = np.abs((belief["posterior/value"] - whole["posterior/value"]).to_numpy())
+    assert difference.max() < SAME
+    notes = json.loads(belief.attrs["notes"])
+    assert f"counted where it lies ({n:,} rows)" in notes[0]
+    assert f"in the first {first.n_transitions} of them" in notes[0]
+    assert "notes" not in whole.attrs
+
+
+REFUSED = {
+    "statistic": ({"statistic": "cvar(0.1)"}, "statistic: expected the mean reward"),
+    "features": ({"features": bd.features.polynomial(2)}, "features: expected one-hot"),
+    "episode": ({"cluster": "episode"}, "cluster: expected another unit"),
+    "column": ({"cluster": "site"}, "There are: user_id"),
+    "kind": ({"prior": bd.Prior(rewards="binary")}, "column 'reward': expected"),
+}
+
+
+@pytest.mark.parametrize(("settings", "words"), REFUSED.values(), ids=REFUSED)
+def test_what_needs_rows_is_refused(settings, words):
+    with pytest.raises(BayesDiceError) as caught:
+        fit(bd.Logs.from_lazy(play().lazy()), **settings)
+    assert words in str(caught.value)
+
+
+def test_groups_must_be_named_in_every_row():
+    holes = play().with_columns(pl.when(pl.col("step") > 0).then("user_id"))
+    logs = bd.Logs.from_lazy(holes.lazy())
+    assert logs.looked_at == ()
+    with pytest.raises(SettingsError, match="found none in 60 rows"):
+        fit(logs, cluster="user_id")
+
+
+def test_others_ask_for_rows_in_memory():
+    logs, key = bd.Logs.from_lazy(play().lazy()), jax.random.key(0)
+    method = bd.baselines.make("dr")
+    policy = candidates()["p0"]
+    asked = {
+        "compare": lambda: bd.compare({"a": {}, "b": {}}, logs, candidates(), rng_key=key),
+        "calibrate": lambda: bd.calibrate(logs, candidates(), gamma=0.9, rng_key=key),
+        "baseline": lambda: method.estimate(logs, policy, gamma=0.9, rng_key=key),
+    }
+    for ask in asked.values():
+        with pytest.raises(LogsError, match=r"rows in memory .* logs\.sample"):
+            ask()
+
+
+def test_check_reports_on_the_first_rows():
+    logs = bd.Logs.from_lazy(play().lazy())
+    report = bd.check(logs, candidates(), gamma=0.9)
+    assert report.faults == bd.check(logs.sample, candidates(), gamma=0.9).faults
+    assert f"on the first {logs.n_transitions} rows" in str(report)
