@@ -33,8 +33,8 @@ NOTES = (
     "`begins_GiB` what it has before it looks at the log. It is a later fit of the process; "
     "`first` is the clock's seconds of its first, with imports and compilation.",
     "Of the whole, about a second of processor time does not depend on the rows: the values of the "
-    "candidates, and the checks that are made in the first 200,000 rows. Most of the rest is the join "
-    "of the rows with the numbers of their lines, and the sums over episodes.",
+    "candidates, and the checks that are made in the first 200,000 rows. Most of the rest is the "
+    "join of the rows with the numbers of their lines, and the sums over episodes.",
 )
 
 
