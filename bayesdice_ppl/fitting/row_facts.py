@@ -37,6 +37,11 @@ class RewardSpread(NamedTuple):
     most: float
     sd: float
 
+    @classmethod
+    def of(cls, reward: Float[np.ndarray, " n"]) -> RewardSpread:
+        """That of rewards in memory, shape (n,)."""
+        return cls(float(reward.min()), float(reward.max()), float(np.std(reward)))
+
 
 class RowFacts(Protocol):
     """What a fit asks of the rows that are used."""
@@ -107,8 +112,7 @@ class HeldRows:
     @property
     def spread(self) -> RewardSpread:
         """How the rewards are spread."""
-        reward = self._inputs.reward
-        return RewardSpread(float(reward.min()), float(reward.max()), float(np.std(reward)))
+        return RewardSpread.of(self._inputs.reward)
 
     @property
     def visits(self) -> Float[np.ndarray, " P"]:
