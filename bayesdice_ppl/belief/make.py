@@ -19,12 +19,13 @@ from bayesdice_ppl.belief.schema import (
     Variable,
     entries,
 )
+from bayesdice_ppl.logs import Logs
 from bayesdice_ppl.logs.logged_value import LoggedValue, logged_value
 
 if TYPE_CHECKING:
     from xarray import DataTree
 
-    from bayesdice_ppl.logs import AnyLogs, Logs
+    from bayesdice_ppl.logs import AnyLogs
 
 
 def make_belief(
