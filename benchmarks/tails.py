@@ -14,6 +14,7 @@ from scipy.special import ndtri
 
 from bayesdice_ppl.experiments.value_beliefs import value_belief
 from bayesdice_ppl.fitting import flat_settings
+from bayesdice_ppl.fitting.row_facts import RewardSpread
 from bayesdice_ppl.fitting.tails import tail_indices, tail_warnings
 from bayesdice_ppl.fitting.warnings import odd_spread, thin_spread
 from bayesdice_ppl.inference.skewness import Rows, standard_quantile
@@ -244,7 +245,7 @@ def measure(number: int, cell: Cell, trials: int) -> dict[str, object]:
         index = tail_indices(more, log.reward, pair, candidates.active > 0.0)
         said = [
             *thin_spread(names, df),
-            *odd_spread(names, sd, log.reward, world.gamma),
+            *odd_spread(names, sd, RewardSpread.of(log.reward), world.gamma),
             *tail_warnings(names, more, index),
         ]
         same = np.ptp(log.reward) == 0.0

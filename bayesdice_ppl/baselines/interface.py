@@ -19,7 +19,7 @@ from bayesdice_ppl.checks import between, discount, one_of
 from bayesdice_ppl.errors import LogsError, SettingsError
 from bayesdice_ppl.features.maps import FeatureChoice
 from bayesdice_ppl.keys import check_key
-from bayesdice_ppl.logs import Logs, RewardUnits, check_one_reward, reward_units
+from bayesdice_ppl.logs import Logs, RewardUnits, check_held, check_one_reward, reward_units
 from bayesdice_ppl.policies import ContinuousPolicy, Policy
 
 
@@ -168,6 +168,7 @@ class Query:
     _logged: Query | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
+        check_held(self.logs, "this method")
         if not isinstance(self.logs, Logs):
             raise LogsError(
                 "logs: expected Logs (read_logs or Logs.from_dataframe), found "

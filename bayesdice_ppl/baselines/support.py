@@ -17,6 +17,7 @@ from bayesdice_ppl.belief import SupportWarning
 from bayesdice_ppl.fitting import FitSettings, gauges, prepare_fit
 from bayesdice_ppl.fitting.inputs import Inputs
 from bayesdice_ppl.fitting.propensities import misfit_of, wrong_propensities
+from bayesdice_ppl.fitting.row_facts import facts_of
 from bayesdice_ppl.fitting.support import (
     measure_support,
     support_warnings,
@@ -173,7 +174,7 @@ def _measured(found: Answers) -> tuple[dict[str, Any], dict[str, Any]]:
         ),
         *support_warnings(found.names, unmoved),
         *_wrong_propensities(found, inputs),
-        *constant_reward(inputs),
+        *constant_reward(inputs, facts_of(inputs).spread),
         *much_left_out(inputs),
     ]
     return support._asdict(), {

@@ -19,12 +19,13 @@ from bayesdice_ppl.belief.schema import (
     Variable,
     entries,
 )
-from bayesdice_ppl.logs.logged_value import logged_value
+from bayesdice_ppl.logs import Logs
+from bayesdice_ppl.logs.logged_value import LoggedValue, logged_value
 
 if TYPE_CHECKING:
     from xarray import DataTree
 
-    from bayesdice_ppl.logs import Logs
+    from bayesdice_ppl.logs import AnyLogs
 
 
 def make_belief(
@@ -152,12 +153,13 @@ def annotate(belief: DataTree, **attributes: Any) -> None:
 
 
 def origin(
-    logs: Logs,
+    logs: AnyLogs,
     *,
     gamma: float,
     restart: bool,
     rng_key: Any,
     groups: Sequence[np.ndarray] = (),
+    earned: LoggedValue | None = None,
 ) -> dict[str, Any]:
     """Attributes that say where a belief comes from, for `make_belief`.
 
@@ -173,16 +175,20 @@ def origin(
         The key that made the draws; None where nothing was drawn.
     groups
         Ways to group the rows, if these move together.
+    earned
+        The logging policy's value, where it is known; else it is found from the rows.
     """
     import jax
 
-    earned = logged_value(logs, gamma, restart=restart, groups=groups)
+    if earned is None:
+        assert isinstance(logs, Logs)  # of a counted log it is known
+        earned = logged_value(logs, gamma, restart=restart, groups=groups)
     return {
         "versions": versions(),
         "rng_key": None if rng_key is None else np.asarray(jax.random.key_data(rng_key)).tolist(),
         "n_transitions": logs.n_transitions,
         "n_episodes": logs.n_episodes,
-        "n_terminated": int(logs.terminated.sum()),
+        "n_terminated": logs.n_terminated,
         "logged_value": earned.value,
         "logged_value_standard_error": earned.standard_error,
         "logged_value_tail": earned.tail,

@@ -350,6 +350,11 @@ class BeliefView:
     steps_left_out = Attribute("a JSON list", _list, "Steps of which all rows are left out.")
     action_space = Attribute("text", _text, "Where the action space comes from.")
     n_actions = Attribute("a whole number", _count, "Actions in it; 0 for vectors.")
+    reward_range = Attribute(
+        "a JSON list of two numbers",
+        _list,
+        "Least and largest reward, if rewards are not kept.",
+    )
     reward_sd = Attribute("a finite number", _number, "Sd of the rewards used, per step.")
     clone = Attribute("a JSON object", _object, "How well the logging policy was cloned.")
     logged_policy = Attribute("text", _text, "Name of the candidate that is the logging policy.")

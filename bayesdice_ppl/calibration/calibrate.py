@@ -17,7 +17,7 @@ from bayesdice_ppl.calibration.worlds import table_world
 from bayesdice_ppl.errors import BayesDiceError, PoliciesError, SettingsError
 from bayesdice_ppl.fitting import fit
 from bayesdice_ppl.keys import check_key, seed_sequence
-from bayesdice_ppl.logs import Logs, check_one_reward
+from bayesdice_ppl.logs import Logs, check_held, check_one_reward
 from bayesdice_ppl.policies import Policies, RowPolicy
 from bayesdice_ppl.progress import parts
 from bayesdice_ppl.simulation import simulate, true_value
@@ -123,6 +123,7 @@ def calibrate(
     rng = np.random.default_rng(seed_sequence(rng_key))
     keys = jax.random.split(jax.random.fold_in(rng_key, 1), trials + 1)
     _refuse_rows(candidates)
+    check_held(source, "a calibration")
     if isinstance(source, Logs):
         checks.one_of("kind", kind, KINDS)
         check_one_reward(source.rewards, "a calibration")

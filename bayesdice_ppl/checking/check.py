@@ -27,8 +27,9 @@ from bayesdice_ppl.checking.section import Section
 from bayesdice_ppl.checking.table import take_table
 from bayesdice_ppl.errors import BayesDiceError, LogsError
 from bayesdice_ppl.fitting import FitSettings, flat_settings, settings_for
-from bayesdice_ppl.logs import Logs
+from bayesdice_ppl.logs import CountedLogs, Logs, read_logs
 from bayesdice_ppl.logs.columns import read_rewards
+from bayesdice_ppl.logs.lazy import is_url
 from bayesdice_ppl.logs.reading import read_log_table
 from bayesdice_ppl.logs.rewards import split_rewards
 from bayesdice_ppl.logs.sources.source import SourceTable
@@ -53,7 +54,8 @@ def check(
     Parameters
     ----------
     logs
-        A file, any dataframe with one row per step, or `Logs`.
+        A file, any dataframe with one row per step, or `Logs`. Of a log that is counted where it
+        lies, such as ``duckdb:///logs.duckdb?table=steps``, the report is on the first rows.
     policies
         Name -> candidate, or a file of them. Without it the log alone is checked.
     gamma
@@ -87,6 +89,14 @@ def check(
     asked: dict[str, Any] = {"gamma": gamma, "on_termination": on_termination}
     flat_settings(**asked)  # refused before anything is read
     source, read_as, more, table_code = "", tuple[str, ...](), list[Fault](), ""
+    if isinstance(logs, str) and is_url(logs):
+        source = logs
+        logs = read_logs(logs, columns=columns, actions=actions, ignore=ignore, reward=reward)
+    if isinstance(logs, CountedLogs):
+        n, first = logs.n_transitions, logs.sample.n_transitions
+        told = f"All {n:,} rows were counted where they lie, and what no row may hold is refused."
+        read_as = (told, f"The report below is on the first {first:,} rows.")
+        logs = logs.sample
     if isinstance(logs, Logs):
         frame = logs.to_dataframe()
         found = FoundFaults(take_table(frame, None), (), logs, whole=True)

@@ -173,8 +173,8 @@ def show_logs(console: Console, logs: Logs) -> None:
     )
     line = (
         f"Logs: {logs.n_transitions:,} transitions, {logs.n_episodes:,} episodes, {seen}, {done}; "
-        f"{int(logs.terminated.sum()):,} terminated, {int(logs.truncated.sum()):,} truncated; "
-        f"mean reward {logs.reward.mean():.4g}."
+        f"{logs.n_terminated:,} terminated, {logs.n_truncated:,} truncated; "
+        f"mean reward {logs.mean_reward:.4g}."
     )
     console.print(escape(line))
     for sentence in logs.source.sentences if logs.source is not None else ():

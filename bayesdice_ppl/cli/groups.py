@@ -21,6 +21,7 @@ from bayesdice_ppl.cli.texts import (
     read_limits,
     read_list,
     read_numbers,
+    read_place,
     read_weights,
 )
 from bayesdice_ppl.errors import SettingsError
@@ -55,7 +56,8 @@ class LogOptions:
     Attributes
     ----------
     logs
-        Logged transitions: CSV, JSON lines, Parquet, or another tool's log (docs/sources.md).
+        Logged transitions: CSV, JSON lines, Parquet, another tool's log (docs/sources.md), or a
+        table of a database, duckdb:///logs.duckdb?table=steps.
     columns
         Names of your columns, as ours=yours: action=item_id,reward=click.
     actions
@@ -69,7 +71,7 @@ class LogOptions:
         open_bandit or scope_rl.
     """
 
-    logs: Annotated[Path, typer.Argument()]
+    logs: Annotated[Any, typer.Argument(parser=read_place, metavar="LOGS")]
     columns: str | None = None
     actions: str | None = None
     ignore: str | None = None
@@ -77,7 +79,7 @@ class LogOptions:
     layout: str | None = None
 
     def read_logs(self) -> Logs:
-        """Read the log."""
+        """Read the log, or count it where it lies."""
         from bayesdice_ppl.logs import read_logs
 
         return read_logs(

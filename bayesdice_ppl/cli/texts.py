@@ -9,6 +9,26 @@ from typing import Any
 from bayesdice_ppl.errors import SettingsError
 
 
+class Address(str):
+    """The address of a log in a database, such as ``duckdb:///logs.duckdb?table=steps``."""
+
+    __slots__ = ()
+
+    @property
+    def name(self) -> str:
+        """The address, as a path has a name."""
+        return str(self)
+
+    def resolve(self) -> str:
+        """The address, which no file has."""
+        return str(self)
+
+
+def read_place(text: str) -> Path | Address:
+    """Where a log is: a path, or the address of a database."""
+    return Address(text) if "://" in text else Path(text)
+
+
 def read_list(option: str, text: str | None) -> list[str]:
     """Read ``a,b``; nothing given is an empty list.
 

@@ -31,7 +31,7 @@ from bayesdice_ppl.fitting.units import in_units, units_of
 from bayesdice_ppl.inference import Exact
 from bayesdice_ppl.inference.held_out import deal_folds, fit_folds, held_out_products
 from bayesdice_ppl.keys import check_key
-from bayesdice_ppl.logs import Logs, check_one_reward
+from bayesdice_ppl.logs import Logs, check_held, check_one_reward
 from bayesdice_ppl.policies import ContinuousPolicy, Policies, Policy
 from bayesdice_ppl.progress import parts
 
@@ -152,6 +152,7 @@ def compare(
             "compare: expected at least two models as a dict of name -> belief or settings, found "
             f"{len(models) if isinstance(models, Mapping) else type(models).__name__}."
         )
+    check_held(logs, "a comparison")
     check_one_reward(logs.rewards, "a comparison")
     candidates = policies if isinstance(policies, Policies) else Policies(policies)
     settings = settings_of(models, logs, gamma)

@@ -20,7 +20,7 @@ from bayesdice_ppl.diagnostics.verdicts import Reason, Verdict, of_numbers, verd
 from bayesdice_ppl.errors import BeliefError, SettingsError
 from bayesdice_ppl.fitting import FitSettings, fit_flat, flat_settings
 from bayesdice_ppl.inference import Normalization
-from bayesdice_ppl.logs import Logs
+from bayesdice_ppl.logs import AnyLogs, CountedLogs, Logs
 from bayesdice_ppl.plain import plain_text
 from bayesdice_ppl.policies import (
     CloneReport,
@@ -127,7 +127,7 @@ class Diagnosis:
 
 def diagnose(
     belief: DataTree,
-    logs: Logs | None = None,
+    logs: AnyLogs | None = None,
     policies: Mapping[str, Policy | ContinuousPolicy] | None = None,
 ) -> Diagnosis:
     """Check a belief.
@@ -250,8 +250,11 @@ def _range(view: BeliefView) -> Check:
 
 def _outside(view: BeliefView) -> tuple[np.ndarray, float, float]:
     """Share of each belief outside the range of the rewards, and that range."""
-    value, reward = view.value, view.reward
-    low, high = float(reward.min()), float(reward.max())
+    value, ends = view.value, view.reward_range
+    if not ends:
+        reward = view.reward
+        ends = [float(reward.min()), float(reward.max())]
+    low, high = ends
     if view.settings["on_termination"] == "absorb":
         low, high = min(low, 0.0), max(high, 0.0)
     return ((value < low) | (value > high)).mean(axis=(0, 1)), low, high
@@ -316,7 +319,7 @@ def _regularization(view: BeliefView) -> list[Check]:
     ]
 
 
-def _self_check(view: BeliefView, logs: Logs) -> Check:
+def _self_check(view: BeliefView, logs: AnyLogs) -> Check:
     """Compare the value of the logging policy, fitted if need be, with the logs' own returns."""
 
     def check(passed: bool | None, message: str) -> Check:
@@ -350,19 +353,20 @@ def _self_check(view: BeliefView, logs: Logs) -> Check:
     )
 
 
-def _logging_mean(view: BeliefView, logs: Logs) -> float:
+def _logging_mean(view: BeliefView, logs: AnyLogs) -> float:
     """Posterior mean of the logging policy's mean reward, from the belief or from a fit."""
     if view.logged_policy and read_statistic(view.belief) == "mean":
         return float(view.guide_mean[view.names.index(view.logged_policy)])
     shape = (len(logs.state_labels), len(logs.action_labels))
-    table = action_frequencies(logs.state, logs.action, shape)
+    count = logs.count if isinstance(logs, CountedLogs) else None
+    table = action_frequencies(logs.state, logs.action, shape, count)
     table[table.sum(axis=1) == 0.0] = 1.0 / shape[1]  # states in which no action was logged
     behavior = TabularPolicy(table, logs.state_labels, logs.action_labels)
     return float(_refit(view, logs, {"behavior": behavior}).guide_mean[0])
 
 
 def _against_exact(
-    view: BeliefView, logs: Logs, policies: Mapping[str, Policy | ContinuousPolicy]
+    view: BeliefView, logs: AnyLogs, policies: Mapping[str, Policy | ContinuousPolicy]
 ) -> tuple[Check, dict[str, Reason]]:
     """Compare SVI's moments with those of the closed form, where there is one."""
 
@@ -411,10 +415,10 @@ def _settings(view: BeliefView) -> FitSettings:
 
 
 def _refit(
-    view: BeliefView, logs: Logs, policies: Mapping[str, Policy | ContinuousPolicy]
+    view: BeliefView, logs: AnyLogs, policies: Mapping[str, Policy | ContinuousPolicy]
 ) -> BeliefView:
     engine = "exact" if _settings(view).form.affine_multipliers else "svi"
-    if len(logs.rewards) > 1:
+    if isinstance(logs, Logs) and len(logs.rewards) > 1:
         # The value is that of the first reward.
         logs = logs.with_reward(logs.reward_name)
     # The closed form is not random, and the two draws of `fit` are not used.

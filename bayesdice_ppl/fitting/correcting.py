@@ -15,8 +15,10 @@ from bayesdice_ppl.fitting import gauges
 from bayesdice_ppl.fitting.adaptive import follow_chances
 from bayesdice_ppl.fitting.inputs import Inputs
 from bayesdice_ppl.fitting.propensities import misfit_of
-from bayesdice_ppl.inference import Correction, Dependence, pooled_means, weighted_values
-from bayesdice_ppl.moments import PairRewards, pair_rewards
+from bayesdice_ppl.fitting.row_facts import facts_of
+from bayesdice_ppl.inference import Correction, pooled_means, weighted_values
+from bayesdice_ppl.inference.dependence import GroupedRows
+from bayesdice_ppl.moments import PairRewards
 
 FEWEST_VISITS = 5.0
 """Visits that the least propensity of a state must promise each action for weights to be used.
@@ -31,7 +33,7 @@ _FOLLOWED = (
 )
 
 
-def corrected(inputs: Inputs, dependence: Dependence | None) -> Dependence | None:
+def corrected[D: GroupedRows](inputs: Inputs, dependence: D | None) -> D | None:
     """Say how the values of an adaptive bandit log are corrected, where that is known.
 
     Parameters
@@ -54,7 +56,8 @@ def corrected(inputs: Inputs, dependence: Dependence | None) -> Dependence | Non
     known = settings.tabular and settings.gamma == 0.0 and settings.plain
     if not known or inputs.candidates.estimated is not None:
         return dependence
-    return replace(dependence, correction=_weighted(inputs) or _pooled(inputs))
+    correction = _weighted(inputs) or _pooled(inputs)
+    return replace(dependence, correction=correction)  # type: ignore[type-var]
 
 
 def _in_states(inputs: Inputs) -> tuple[np.ndarray, np.ndarray]:
@@ -66,11 +69,14 @@ def _in_states(inputs: Inputs) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _counted(inputs: Inputs) -> PairRewards:
-    return pair_rewards(inputs.pairs.of_row, inputs.reward, len(inputs.pairs.state))
+    return facts_of(inputs).of_pairs
 
 
 def _weighted(inputs: Inputs) -> Correction | None:
     """Adaptively weighted values, where propensities are sound and leave all actions a chance."""
+    if inputs.counted is not None:
+        # Weights follow the order of all rows.
+        return None
     logs, mask = inputs.logs, inputs.rows.mask
     if logs.propensity is None or len(inputs.reward) * len(inputs.names) > MOST_SCORES:
         return None

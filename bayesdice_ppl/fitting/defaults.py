@@ -27,7 +27,7 @@ from bayesdice_ppl.inference import (
     engine_choice,
     no_closed_form,
 )
-from bayesdice_ppl.logs import Logs
+from bayesdice_ppl.logs import AnyLogs, Logs
 from bayesdice_ppl.models import RatioModel, TrainedModel, linear, model_choice
 from bayesdice_ppl.policies import Clone
 from bayesdice_ppl.policies.cloning.clone import check_rows
@@ -99,7 +99,7 @@ def _random_waves(number: int, rows: int) -> FeatureChoice:
     return feature_maps.fourier(number, times_median=times_median, of="state", recode=True)
 
 
-def with_defaults(logs: Logs, gamma: float, given: Mapping[str, Any]) -> dict[str, Any]:
+def with_defaults(logs: AnyLogs, gamma: float, given: Mapping[str, Any]) -> dict[str, Any]:
     """Fill in what depends on the log.
 
     Parameters

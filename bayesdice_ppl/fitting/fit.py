@@ -13,11 +13,14 @@ from typing import TYPE_CHECKING, Any
 from jaxtyping import PRNGKeyArray
 
 from bayesdice_ppl.belief import annotate
+from bayesdice_ppl.errors import SettingsError
 from bayesdice_ppl.features import FeatureChoice
 from bayesdice_ppl.fitting.choose_features import Alternative, alternatives, choose_features
+from bayesdice_ppl.fitting.counted import check_counted, check_counted_rewards
 from bayesdice_ppl.fitting.defaults import with_defaults
 from bayesdice_ppl.fitting.layout import FittedValues, lay_out
 from bayesdice_ppl.fitting.prepare import check_logged_policy, prepare_fit
+from bayesdice_ppl.fitting.row_facts import facts_of
 from bayesdice_ppl.fitting.settings import (
     FitSettings,
     Numerics,
@@ -37,7 +40,7 @@ from bayesdice_ppl.fitting.units import from_units, in_units, settings_in_units,
 from bayesdice_ppl.fitting.unseen import unseen_of
 from bayesdice_ppl.inference import draw, search_price, solve
 from bayesdice_ppl.keys import check_key, split_key
-from bayesdice_ppl.logs import Logs
+from bayesdice_ppl.logs import AnyLogs, CountedLogs, Logs
 from bayesdice_ppl.logs.action_sets import RENORMALIZED
 from bayesdice_ppl.logs.clock import note_on_order
 from bayesdice_ppl.moments import Prior, check_rewards
@@ -56,7 +59,7 @@ if TYPE_CHECKING:
 
 
 def fit(
-    logs: Logs,
+    logs: AnyLogs,
     policies: Mapping[str, Any],
     *,
     gamma: float,
@@ -195,16 +198,22 @@ def fit(
 
 
 def fit_settings(
-    logs: Logs,
+    logs: AnyLogs,
     policies: Mapping[str, Policy | ContinuousPolicy],
     choices: Sequence[FitSettings],
     rng_key: PRNGKeyArray,
 ) -> DataTree:
     """Fit under the best of several settings that differ in features and prior; see `fit`."""
     candidates = policies if isinstance(policies, Policies) else Policies(policies)
+    if isinstance(logs, CountedLogs):
+        for each in choices:
+            check_counted(logs, each)
+    held = logs.sample if isinstance(logs, CountedLogs) else logs
     names = logs.rewards if isinstance(logs, Logs) else ()
-    if len(names) < 2:
-        belief = _fit_reward(logs, candidates, choices, rng_key).belief
+    more: tuple[str, ...] = ()
+    if isinstance(logs, CountedLogs) or len(names) < 2:
+        one = _fit_reward(logs, candidates, choices, rng_key)
+        belief, more = one.belief, facts_of(one.inputs).notes
     else:
         check_several(choices, names)
         fitted = [
@@ -212,10 +221,10 @@ def fit_settings(
             for name in parts("rewards", names)
         ]
         belief = join_rewards(names, fitted, rng_key)
-    notes = candidates.notes
+    notes = [*candidates.notes, *more]
     if isinstance(logs, Logs) and logs.allowed is not None:
         notes.append(RENORMALIZED)
-    disorder = note_on_order(logs) if isinstance(logs, Logs) else None
+    disorder = note_on_order(held) if isinstance(held, Logs) else None
     if disorder is not None:
         notes.append(disorder)
     if notes:
@@ -224,13 +233,16 @@ def fit_settings(
 
 
 def _fit_reward(
-    logs: Logs,
+    logs: AnyLogs,
     policies: Mapping[str, Policy | ContinuousPolicy],
     choices: Sequence[FitSettings],
     rng_key: PRNGKeyArray,
 ) -> OneReward:
     """Fit the log's reward, in units in which neither its zero nor its scale matter."""
-    if isinstance(logs, Logs):
+    if isinstance(logs, CountedLogs):
+        for each in choices:
+            check_counted_rewards(logs, each)
+    elif isinstance(logs, Logs):
         for each in choices:
             check_rewards(each.prior.rewards, logs.reward, logs.reward_name)
     units = units_of(logs, choices[0])
@@ -241,14 +253,19 @@ def _fit_reward(
 
 
 def _fit(
-    logs: Logs,
+    logs: AnyLogs,
     policies: Mapping[str, Policy | ContinuousPolicy],
     choices: Sequence[FitSettings],
     rng_key: PRNGKeyArray,
 ) -> OneReward:
     settings = choices[0]
     table: tuple[Alternative, ...] = ()
-    if len(choices) > 1:
+    if len(choices) > 1 and isinstance(logs, CountedLogs):
+        raise SettingsError(
+            "features, prior: expected one choice for a log that is counted where it lies, found "
+            f"{len(choices)}. A choice among several is made by rows that are held out."
+        )
+    if len(choices) > 1 and isinstance(logs, Logs):
         for each in choices:
             check_logged_policy(logs, each)
         # The choice is made for the candidates alone.
@@ -290,7 +307,7 @@ def _fit(
 
 
 def fit_flat(
-    logs: Logs,
+    logs: AnyLogs,
     policies: Mapping[str, Policy | ContinuousPolicy],
     *,
     rng_key: PRNGKeyArray,
@@ -302,7 +319,7 @@ def fit_flat(
     return fit_settings(logs, policies, [settings], rng_key)
 
 
-def settings_for(logs: Logs, **flat: Any) -> FitSettings:
+def settings_for(logs: AnyLogs, **flat: Any) -> FitSettings:
     """Settings from flat names, with the defaults that suit a log; see `fit_flat`."""
     # The words of `behavior` are checked beside the features that the log gets.
     late = ("behavior", "inference")

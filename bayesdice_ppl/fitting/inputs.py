@@ -6,7 +6,7 @@ data is not read after it. `Prepared` adds the problem that an engine solves.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
@@ -15,8 +15,11 @@ from bayesdice_ppl.features import FeatureMap, SampledActions
 from bayesdice_ppl.fitting.action_ratio import ActionRatios
 from bayesdice_ppl.fitting.settings import FitSettings
 from bayesdice_ppl.inference import Problem, Rows, UnseenPairs
-from bayesdice_ppl.logs import Logs, UsableRows
+from bayesdice_ppl.logs import UsableRows
 from bayesdice_ppl.moments import Candidates, Cells, KnownMeans, LoggedPairs
+
+if TYPE_CHECKING:
+    from bayesdice_ppl.fitting.counted import CountedFacts
 
 
 class Sampling(NamedTuple):
@@ -59,7 +62,7 @@ class Inputs(NamedTuple):
     Attributes
     ----------
     logs
-        The log.
+        The log, `Logs` or `CountedLogs`.
     names
         Names of the candidates.
     actions, action_source
@@ -84,9 +87,12 @@ class Inputs(NamedTuple):
         What is known of the pairs' mean rewards, where the kind of reward is known; else None.
     other
         With other than one-hot features, functions to judge the fit by; else None.
+    counted
+        What is known of rows that lie elsewhere; None where they are held. Where they are not,
+        ``rows``, ``pairs.of_row`` and ``cell_of_row`` are of the lines of the counted log.
     """
 
-    logs: Logs
+    logs: Any
     names: tuple[str, ...]
     actions: Shaped[np.ndarray, " A"] | None
     action_source: str
@@ -102,6 +108,7 @@ class Inputs(NamedTuple):
     unseen: UnseenPairs | None = None
     known: KnownMeans | None = None
     other: OtherTests | None = None
+    counted: CountedFacts | None = None
 
     @property
     def reward(self) -> Float[np.ndarray, " n"]:

@@ -23,6 +23,7 @@ from bayesdice_ppl.fitting.inputs import Inputs, Prepared
 from bayesdice_ppl.fitting.overidentification import overidentification, unlike_others
 from bayesdice_ppl.fitting.propensities import misfit_of, wrong_propensities
 from bayesdice_ppl.fitting.reweighting import unlike_rows
+from bayesdice_ppl.fitting.row_facts import RowFacts, facts_of
 from bayesdice_ppl.fitting.settings import FitSettings
 from bayesdice_ppl.fitting.simulated_states import outside_log
 from bayesdice_ppl.fitting.support import (
@@ -30,7 +31,7 @@ from bayesdice_ppl.fitting.support import (
     measure_support,
     support_warnings,
 )
-from bayesdice_ppl.fitting.tails import tail_indices, tail_warnings
+from bayesdice_ppl.fitting.tails import tail_warnings
 from bayesdice_ppl.fitting.unseen import predicted_states, rests_on_unseen
 from bayesdice_ppl.fitting.warnings import (
     adaptive_log,
@@ -113,14 +114,16 @@ def lay_out(
     """
     others, more = beside
     inputs = prepared.inputs
-    settings, logs, names, used = inputs.settings, inputs.logs, inputs.names, inputs.reward
+    settings, logs, names = inputs.settings, inputs.logs, inputs.names
+    facts = facts_of(inputs)
+    spread = facts.spread
     problem, solution, drawn, unseen = fitted
-    support = measure_support(prepared)
+    support = measure_support(prepared, facts.episode_shares(prepared.problem))
     df = np.asarray(problem.pilots.degrees_of_freedom)
     known = inputs.action_ratios
     outside = outside_log(inputs, rng_key)
     judged = overidentification(inputs, prepared.problem)
-    index, tail_said = _tails(inputs, problem)
+    index, tail_said = _tails(inputs, problem, facts)
     tails = problem.tails
     warnings = [
         *support_warnings(
@@ -133,7 +136,7 @@ def lay_out(
         ),
         *one_start(inputs, problem, solution.value_sd),
         *rests_on_unseen(names, unseen, corrected=_corrected(problem)),
-        *constant_reward(inputs),
+        *constant_reward(inputs, spread),
         *much_left_out(inputs),
         *many_features(inputs),
         *capped_weight(inputs),
@@ -165,14 +168,15 @@ def lay_out(
             "precision, found one that is not finite. Rescale the rewards to the order of 1."
         )
     if statistic.plain:
-        warnings += odd_spread(names, sd, used, settings.gamma)
+        warnings += odd_spread(names, sd, spread, settings.gamma)
         if settings.tabular and unseen is None:
-            warnings += moved_shift(names, support.moved_mass, sd, used)
-    unfit = misfit_of(inputs)
+            warnings += moved_shift(names, support.moved_mass, sd, spread.sd)
+    held, problem_of_held = facts.in_order(problem)
+    unfit = misfit_of(held)
     warnings += wrong_propensities(names, unfit)
     sound = unfit is not None and unfit.found <= gauges.PROPENSITIES.warns
-    warnings += unlike_rows(inputs, problem, sd, sound=sound)
-    warnings += not_markov(inputs, problem, sd)
+    warnings += unlike_rows(held, problem_of_held, sd, sound=sound)
+    warnings += not_markov(held, problem_of_held, sd)
     probability, bound = _achieved(problem, solution, drawn, settings)
     warnings += unmet_constraint(names, probability, settings)
     for one in settings.statistic:
@@ -189,7 +193,8 @@ def lay_out(
         own=_own_variables(prepared, drawn, unseen),
         loss=drawn.loss,
         elbo=solution.elbo if solution.elbo.size else None,
-        reward=used,
+        reward=facts.kept,
+        reward_range=None if facts.kept is not None else [spread.least, spread.most],
         guide_mean=mean,
         guide_sd=sd,
         degrees_of_freedom=df,
@@ -235,7 +240,7 @@ def lay_out(
             gamma=settings.gamma,
             restart=settings.form.moments.restart,
             rng_key=rng_key,
-            groups=_grouped_rows(inputs, problem),
+            earned=facts.logged_value(problem.unit),
         ),
         settings=settings.flat,
         engine=settings.engine_words,
@@ -246,7 +251,7 @@ def lay_out(
         action_space=inputs.action_source,
         n_actions=0 if inputs.actions is None else len(inputs.actions),
         support_warnings=warnings,
-        reward_sd=float(np.std(used)),
+        reward_sd=spread.sd,
         logged_policy=LOGGED if settings.include_logged else None,
         regularization=table or None,
     )
@@ -284,7 +289,7 @@ def _corrected(problem: Problem) -> bool:
 
 
 def _tails(
-    inputs: Inputs, problem: Problem
+    inputs: Inputs, problem: Problem, facts: RowFacts
 ) -> tuple[Float[np.ndarray, " N"] | None, list[SupportWarning]]:
     """Index of the rewards' tail, if the value is their mean, and what is to be said of tails."""
     tails, index = problem.tails, None
@@ -292,23 +297,8 @@ def _tails(
         return None, []
     if inputs.settings.statistic[0].plain and inputs.settings.tabular:
         active = np.asarray(inputs.candidates.active) > 0.0
-        index = tail_indices(tails, inputs.reward, inputs.pairs.of_row, active)
+        index = facts.tail_indices(tails, active)
     return index, tail_warnings(inputs.names, tails, index)
-
-
-def _grouped_rows(inputs: Inputs, problem: Problem) -> list[np.ndarray]:
-    """The groups of all rows of the log, by each grouping that is the unit.
-
-    Rows that were left out go with the one before them, where a group is no column's.
-    """
-    logs, unit = inputs.logs, problem.unit
-    if unit is None:
-        return []
-    place = np.maximum(np.cumsum(inputs.rows.mask) - 1, 0)
-    return [
-        logs.group_codes(each.name) if each.name in logs.groups else each.of_row[place]
-        for each in unit.groupings
-    ]
 
 
 def _achieved(
@@ -404,7 +394,7 @@ def _own_variables(prepared: Prepared, drawn: Draws, unseen: Unseen | None) -> O
             constants={
                 "pair_state": (state, ("pair",)),
                 "pair_action": (action, ("pair",)),
-                "pair_count": (np.bincount(pairs.of_row), ("pair",)),
+                "pair_count": (facts_of(inputs).visits.astype(np.int64), ("pair",)),
             },
             coords=coords,
         )

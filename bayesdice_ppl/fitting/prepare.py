@@ -15,14 +15,21 @@ from jaxtyping import Float, PRNGKeyArray
 from bayesdice_ppl.arrays import each
 from bayesdice_ppl.errors import LogsError, PoliciesError, SettingsError
 from bayesdice_ppl.fitting.correcting import corrected
+from bayesdice_ppl.fitting.counted import (
+    CountedFacts,
+    check_counted,
+    check_counted_rewards,
+    pair_sums,
+)
 from bayesdice_ppl.fitting.defaults import AUTO, with_defaults
 from bayesdice_ppl.fitting.featured import featured_inputs
-from bayesdice_ppl.fitting.grouping import dependence_of, rows_behind
 from bayesdice_ppl.fitting.inputs import Inputs, Prepared
+from bayesdice_ppl.fitting.row_facts import facts_of
 from bayesdice_ppl.fitting.settings import FitSettings, is_setting, refuse_moved, with_preset
 from bayesdice_ppl.inference import Dependence, UnseenPairs, prepare_values
 from bayesdice_ppl.inference import prepare as prepare_problem
-from bayesdice_ppl.logs import Logs, UsableRows, usable_rows
+from bayesdice_ppl.inference.dependence import GroupedRows
+from bayesdice_ppl.logs import AnyLogs, CountedLogs, Logs, UsableRows, usable_rows
 from bayesdice_ppl.models import TrainedModel
 from bayesdice_ppl.moments import (
     Candidates,
@@ -30,6 +37,7 @@ from bayesdice_ppl.moments import (
     LoggedPairs,
     check_rewards,
     count_cells,
+    count_lines,
     logged_pairs,
     pad_cells,
     pair_rewards,
@@ -43,7 +51,7 @@ MIN_EPISODES = 10
 
 
 def prepare_fit(
-    logs: Logs,
+    logs: AnyLogs,
     policies: Mapping[str, Policy | ContinuousPolicy],
     settings: FitSettings,
     rng_key: PRNGKeyArray | None = None,
@@ -78,20 +86,20 @@ def prepare_fit(
     """
     inputs = read_inputs(logs, policies, settings, rng_key, judged=judged)
     engine, dependence, behind = settings.inference, None, None
+    facts = facts_of(inputs)
     if dependent:
-        found = dependence_of(logs, inputs.rows, inputs.cell_of_row, settings)
-        dependence = corrected(inputs, found)
+        dependence = corrected(inputs, facts.dependence())
         check_fixed_policy(settings, dependence)
-        behind = dependence
+        behind = dependence if isinstance(dependence, Dependence) else None
         if behind is None and settings.by_episode:
-            behind = rows_behind(logs, inputs.rows, inputs.cell_of_row, by_episode=True)
+            behind = facts.by_episode()
     if alone and settings.eliminates(*inputs.candidates.active.shape):
         problem = prepare_values(
             inputs.cells,
             inputs.candidates,
             settings.form,
             dependence,
-            rows=inputs.cell_rows,
+            rows=facts.powers,
             known=inputs.known,
         )
         return Prepared(inputs, problem)
@@ -100,7 +108,7 @@ def prepare_fit(
         inputs.candidates,
         settings.form,
         dependence=dependence,
-        rows=inputs.cell_rows,
+        rows=facts.powers,
         behind=behind,
         known=inputs.known,
         guided=guided or engine.guided,
@@ -110,7 +118,7 @@ def prepare_fit(
 
 
 def read_inputs(
-    logs: Logs,
+    logs: AnyLogs,
     policies: Mapping[str, Policy | ContinuousPolicy],
     settings: FitSettings,
     rng_key: PRNGKeyArray | None = None,
@@ -119,10 +127,12 @@ def read_inputs(
 ) -> Inputs:
     """Check the input and bring logs and candidates onto features; see `prepare_fit`."""
     gamma = settings.gamma
-    if not isinstance(logs, Logs):
+    if not isinstance(logs, AnyLogs):
         raise LogsError(
             f"logs: expected Logs (read_logs or Logs.from_dataframe), found {type(logs).__name__}."
         )
+    if isinstance(logs, CountedLogs):
+        check_counted(logs, settings)
     if settings.form.by_episode and logs.n_episodes < MIN_EPISODES:
         raise LogsError(
             f"cluster={settings.cluster or 'episode'!r}: expected at least {MIN_EPISODES} episodes "
@@ -131,12 +141,12 @@ def read_inputs(
         )
     check_logged_policy(logs, settings)
     rows = usable_rows(logs, gamma)
-    if settings.tabular:
+    if isinstance(logs, CountedLogs) or settings.tabular:
         return _tabular_inputs(logs, policies, settings, rows)
     return featured_inputs(logs, policies, settings, rows, rng_key, judged=judged)
 
 
-def check_fixed_policy(settings: FitSettings, dependence: Dependence | None) -> None:
+def check_fixed_policy(settings: FitSettings, dependence: GroupedRows | None) -> None:
     """Refuse what is known of rewards, and laws of errors, where means are corrected.
 
     Raises
@@ -159,7 +169,7 @@ def check_fixed_policy(settings: FitSettings, dependence: Dependence | None) -> 
         )
 
 
-def check_logged_policy(logs: Logs, settings: FitSettings) -> None:
+def check_logged_policy(logs: AnyLogs, settings: FitSettings) -> None:
     """Refuse to estimate the logging policy where its actions cannot be counted state by state.
 
     Raises
@@ -181,7 +191,7 @@ def check_logged_policy(logs: Logs, settings: FitSettings) -> None:
 
 
 def _tabular_inputs(
-    logs: Logs,
+    logs: AnyLogs,
     policies: Mapping[str, Policy | ContinuousPolicy],
     settings: FitSettings,
     rows: UsableRows,
@@ -196,13 +206,20 @@ def _tabular_inputs(
     gamma = settings.gamma
     aligned = align_policies(logs, policies, needs_successors=gamma > 0.0)
     pairs = logged_pairs(logs, aligned.codes(logs), rows.mask)
-    cells, cell_of_row = count_cells(
-        logs, pairs, rows.mask, gamma, by_episode=settings.form.by_episode
-    )
+    counted = CountedFacts(logs) if isinstance(logs, CountedLogs) else None
+    if isinstance(logs, CountedLogs):
+        cells, cell_of_row = count_lines(logs, pairs, rows.mask, gamma)
+    else:
+        cells, cell_of_row = count_cells(
+            logs, pairs, rows.mask, gamma, by_episode=settings.form.by_episode
+        )
     cells = pad_cells(cells, by_episode=settings.form.by_episode)
     kind, known = settings.prior.rewards, None
     if kind is not None:
-        rewards = pair_rewards(pairs.of_row, logs.reward[rows.mask], len(pairs.state))
+        if isinstance(logs, CountedLogs):
+            rewards = pair_sums(logs, pairs, rows.mask)
+        else:
+            rewards = pair_rewards(pairs.of_row, logs.reward[rows.mask], len(pairs.state))
         known = KnownMeans(kind, rewards)
     if settings.include_logged:
         aligned = with_logged_policy(aligned, logs, rows.mask)
@@ -245,6 +262,7 @@ def _tabular_inputs(
         settings=settings,
         unseen=_unseen_pairs(aligned.probabilities, pairs),
         known=known,
+        counted=counted,
     )
 
 
@@ -257,7 +275,7 @@ def _unseen_pairs(probabilities: Float[np.ndarray, "N S A"], pairs: LoggedPairs)
 
 
 def prepare(
-    logs: Logs,
+    logs: AnyLogs,
     policies: Mapping[str, Policy | ContinuousPolicy],
     *,
     gamma: float,
@@ -305,6 +323,8 @@ def prepare(
             "statistic: expected the mean reward for prepare, found another statistic. Use fit, or "
             "transform the rewards of the log."
         )
-    if isinstance(logs, Logs):
+    if isinstance(logs, CountedLogs):
+        check_counted_rewards(logs, settings)
+    elif isinstance(logs, Logs):
         check_rewards(settings.prior.rewards, logs.reward)
     return prepare_fit(logs, policies, settings, rng_key)

@@ -16,7 +16,7 @@ from jaxtyping import Float
 from bayesdice_ppl.belief import SupportWarning
 from bayesdice_ppl.fitting.inputs import Inputs, Prepared
 from bayesdice_ppl.fitting.warnings import thin_spread, unconverged, unmixed
-from bayesdice_ppl.inference import Draws, Problem, Solution, Unseen
+from bayesdice_ppl.inference import Dependence, Draws, Problem, Solution, Unseen
 from bayesdice_ppl.inference import prepare as prepare_problem
 from bayesdice_ppl.inference.marginals import value_marginals
 from bayesdice_ppl.moments import Candidates, transformed_rewards
@@ -87,7 +87,7 @@ def count_statistics(prepared: Prepared) -> Entries:
         candidates,
         inputs.settings.form,
         rewards,
-        None if known is None else known.following(prepared.problem.unit),
+        known.following(prepared.problem.unit) if isinstance(known, Dependence) else None,
         rows=inputs.cell_rows,
         guided=inputs.settings.inference.guided,
         tangent=inputs.settings.inference.tangent,

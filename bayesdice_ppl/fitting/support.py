@@ -17,7 +17,8 @@ from bayesdice_ppl.arrays import sums_by
 from bayesdice_ppl.belief import SupportWarning
 from bayesdice_ppl.features import sampling_variance
 from bayesdice_ppl.fitting import gauges
-from bayesdice_ppl.fitting.inputs import Prepared
+from bayesdice_ppl.fitting.inputs import Inputs, Prepared
+from bayesdice_ppl.inference import Pilot
 from bayesdice_ppl.moments import Cells
 
 
@@ -201,13 +202,37 @@ def support_warnings(
     return tuple(found)
 
 
-def measure_support(prepared: Prepared) -> Support:
-    """Compare every candidate with what was logged."""
-    inputs, pilots = prepared.inputs, prepared.problem.pilots
+def episode_shares(inputs: Inputs, pilots: Pilot) -> Float[np.ndarray, " N"]:
+    """Share of the most influential episode in each value, from rows that are held."""
     cells, logs = inputs.cells, inputs.logs
     ratio, error = np.asarray(pilots.ratio), np.asarray(pilots.error)
-    mask = inputs.rows.mask
     n, m = float(cells.n_transitions), logs.n_episodes
+    entering = np.asarray(pilots.start_weight)
+    rows, reward, kept = inputs.cell_of_row, inputs.reward, logs.episode[inputs.rows.mask]
+    found = np.zeros(len(ratio))
+    for j, value in enumerate(np.asarray(pilots.start_value)):
+        # One candidate's rows at a time: those of all would fill the memory.
+        initial = np.zeros(len(logs.state_labels))
+        initial[cells.initial_state] = value
+        starts = initial[logs.initial_state]
+        entry = (n / m) * entering[j] * (starts - starts.mean())
+        influence = ratio[j][rows] * (error[j][rows] + reward)
+        found[j] = episode_share(influence, entry, kept)
+    return found
+
+
+def measure_support(prepared: Prepared, episode: Float[np.ndarray, " N"] | None = None) -> Support:
+    """Compare every candidate with what was logged.
+
+    Parameters
+    ----------
+    prepared
+        The problem, and the input that led to it.
+    episode
+        Share of the most influential episode in each value, or None: from rows that are held.
+    """
+    inputs, pilots = prepared.inputs, prepared.problem.pilots
+    cells, ratio = inputs.cells, np.asarray(pilots.ratio)
     entering = np.asarray(pilots.start_weight)
     moved, lost = state_flow(
         cells,
@@ -217,19 +242,11 @@ def measure_support(prepared: Prepared) -> Support:
         entering,
         inputs.settings.gamma,
     )
-    rows, reward, kept = inputs.cell_of_row, inputs.reward, logs.episode[mask]
-    episode = np.zeros(len(ratio))
-    for j, value in enumerate(np.asarray(pilots.start_value)):
-        # One candidate's rows at a time: those of all would fill the memory.
-        initial = np.zeros(len(logs.state_labels))
-        initial[cells.initial_state] = value
-        starts = initial[logs.initial_state]
-        entry = (n / m) * entering[j] * (starts - starts.mean())
-        influence = ratio[j][rows] * (error[j][rows] + reward)
-        episode[j] = episode_share(influence, entry, kept)
     total, square = ratio @ cells.count, ratio**2 @ cells.count
     ess = np.where(square > 0.0, total**2 / np.where(square > 0.0, square, 1.0), 0.0)
     size = np.abs(ratio) @ cells.count
+    if episode is None:
+        episode = episode_shares(inputs, pilots)
     below = np.maximum(-ratio, 0.0) @ cells.count
     negative = np.where(size > 0.0, below / np.where(size > 0.0, size, 1.0), 0.0)
     return Support(moved, lost, ess, episode, negative)

@@ -22,13 +22,20 @@ FEWEST = 100
 _NORMAL_TAIL, _HALF = 10.0, 0.5
 
 
-def tail_index(values: Float[np.ndarray, " n"]) -> float:
+def tail_size(n: int) -> int:
+    """How many of n values are the tail: min(n / 5, 3 sqrt(n))."""
+    return int(3.0 * np.sqrt(n)) if n > 225 else n // 5
+
+
+def tail_index(values: Float[np.ndarray, " n"], n: int | None = None) -> float:
     """Index of the generalized Pareto law that the largest values follow; NaN if they follow none.
 
     Parameters
     ----------
     values
         Shape (n,). The largest min(n / 5, 3 sqrt(n)) of them are the tail.
+    n
+        Their number, where ``values`` has only the largest of them: one more than the tail.
 
     Notes
     -----
@@ -36,11 +43,11 @@ def tail_index(values: Float[np.ndarray, " n"]) -> float:
     Pareto-smoothed importance sampling (Vehtari et al., 2024). ArviZ has the same, and takes two
     seconds to load.
     """
-    n = len(values)
-    size = int(3.0 * np.sqrt(n)) if n > 225 else n // 5
+    size = tail_size(len(values) if n is None else n)
     if size < 5:
         return float("nan")
-    tail = np.sort(np.partition(values, n - size - 1)[n - size - 1 :])
+    place = len(values) - size - 1
+    tail = np.sort(np.partition(values, place)[place:])
     above = tail[1:] - tail[0]
     quartile = above[int(size / 4.0 + 0.5) - 1]
     if not quartile > above[0]:

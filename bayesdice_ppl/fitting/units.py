@@ -8,14 +8,15 @@ meaning only in some unit of the reward.
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
 from bayesdice_ppl.belief import BeliefView
 from bayesdice_ppl.fitting.settings import FitSettings
-from bayesdice_ppl.logs import Logs, RewardUnits, reward_units, usable_rows
+from bayesdice_ppl.logs import AnyLogs, CountedLogs, RewardUnits, usable_rows
 from bayesdice_ppl.statistics import Statistic
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ FAR = 1e3
 """Spreads from zero past which the mean is taken off for other statistics than the mean."""
 
 
-def units_of(logs: Logs, settings: FitSettings) -> RewardUnits:
+def units_of(logs: AnyLogs, settings: FitSettings) -> RewardUnits:
     """Units in which a fit sees the rewards.
 
     Notes
@@ -40,24 +41,25 @@ def units_of(logs: Logs, settings: FitSettings) -> RewardUnits:
     a reward that is mostly 0: then it has no spread at all, which a sum would blur. For these the
     rewards stay as they are, unless they are so far from zero that this costs more.
     """
-    reward = getattr(logs, "reward", None)
-    if reward is None or np.ptp(reward) == 0.0:
+    ends = logs.reward_ends if isinstance(logs, AnyLogs) else None
+    if ends is None or ends[0] == ends[1]:
         # Not a log, which preparation says better; or nothing to measure in.
         return AS_LOGGED
     own = any(statistic.shift is None for statistic in settings.statistic)
     if own or not settings.constraint.value_constraint:
         return AS_LOGGED
     absorbs = settings.on_termination == "absorb" and settings.gamma > 0.0
-    units = reward_units(reward, zero_means=absorbs and bool(np.any(logs.terminated)))
+    zero_means = absorbs and bool(np.any(logs.terminated))
+    units = logs.reward_units(zero_means=zero_means)
     if settings.plain:
         return units
     far = abs(units.origin + units.center) > FAR * units.scale
     return units._replace(scale=1.0) if far else AS_LOGGED
 
 
-def in_units(logs: Logs, units: RewardUnits) -> Logs:
+def in_units[L: AnyLogs](logs: L, units: RewardUnits) -> L:
     """The log with its rewards in other units."""
-    return logs if units == AS_LOGGED else replace(logs, reward=units.into(logs.reward))
+    return logs if units == AS_LOGGED else cast("L", logs.in_units(units))
 
 
 def settings_in_units(settings: FitSettings, units: RewardUnits) -> FitSettings:
@@ -68,7 +70,9 @@ def settings_in_units(settings: FitSettings, units: RewardUnits) -> FitSettings:
     return replace(settings, prior=replace(settings.prior, rewards=kind.into(units)))
 
 
-def from_units(belief: DataTree, units: RewardUnits, logs: Logs, settings: FitSettings) -> DataTree:
+def from_units(
+    belief: DataTree, units: RewardUnits, logs: AnyLogs, settings: FitSettings
+) -> DataTree:
     """The belief of the rewards as they were logged, from that in other units.
 
     Parameters
@@ -103,10 +107,16 @@ def from_units(belief: DataTree, units: RewardUnits, logs: Logs, settings: FitSe
             belief[path] = own.back(belief[path])
     _unseen_from_units(belief, units, first, settings.gamma)
     # There and back would cost the rewards their last digit.
-    used = logs.reward[usable_rows(logs, settings.gamma).mask]
-    group, name = BeliefView.reward.group, BeliefView.reward.name
-    belief[f"{group}/{name}"] = belief[group].data_vars[name].copy(data=used)
-    belief.attrs[BeliefView.reward_sd.name] = units.scale * float(np.std(units.into(used)))
+    if isinstance(logs, CountedLogs):
+        low, high = json.loads(belief.attrs[BeliefView.reward_range.name])
+        ends = [float(units.back(low)), float(units.back(high))]
+        belief.attrs[BeliefView.reward_range.name] = json.dumps(ends)
+        belief.attrs[BeliefView.reward_sd.name] *= units.scale
+    else:
+        used = logs.reward[usable_rows(logs, settings.gamma).mask]
+        group, name = BeliefView.reward.group, BeliefView.reward.name
+        belief[f"{group}/{name}"] = belief[group].data_vars[name].copy(data=used)
+        belief.attrs[BeliefView.reward_sd.name] = units.scale * float(np.std(units.into(used)))
     for attribute, own in (
         (BeliefView.logged_value, units),
         (BeliefView.logged_value_standard_error, step),

@@ -14,6 +14,7 @@ from bayesdice_ppl.fitting import gauges
 from bayesdice_ppl.fitting.action_ratio import MOST
 from bayesdice_ppl.fitting.gauges import Gauge
 from bayesdice_ppl.fitting.inputs import Inputs
+from bayesdice_ppl.fitting.row_facts import RewardSpread
 from bayesdice_ppl.fitting.settings import FitSettings
 from bayesdice_ppl.fitting.simulated_states import Outside
 from bayesdice_ppl.inference import Problem, Solution, Unit
@@ -26,17 +27,18 @@ EFFECTIVE_DRAWS, DIVERGING = 100.0, 0.01
 divergent ones."""
 
 
-def constant_reward(inputs: Inputs) -> list[SupportWarning]:
+def constant_reward(inputs: Inputs, rewards: RewardSpread) -> list[SupportWarning]:
     """Warn when every usable reward is the same: their spread cannot be learned.
 
     Where a termination ends the rewards, as on CartPole, a policy earns what it lives.
     """
-    reward, moments = inputs.reward, inputs.settings.form.moments
+    moments = inputs.settings.form.moments
     lives = not moments.restart and moments.gamma > 0.0 and bool(np.any(inputs.cells.terminated))
-    if np.ptp(reward) > 0.0 or (lives and reward[0] != 0.0):
+    if rewards.most > rewards.least or (lives and rewards.least != 0.0):
         return []
     reason = (
-        f"cannot be judged, because every logged reward is {reward[0]:g}. Log until rewards differ."
+        f"cannot be judged, because every logged reward is {rewards.least:g}. Log until rewards "
+        "differ."
     )
     return _of_all(gauges.CONSTANT, inputs.names, 0.0, reason)
 
@@ -154,7 +156,8 @@ def one_start(inputs: Inputs, problem: Problem, sd: np.ndarray) -> list[SupportW
     pilots, target = problem.pilots, inputs.candidates.target
     assert target is not None
     pairs, n_states = inputs.pairs, inputs.dead_state.shape[1]
-    visits = np.bincount(pairs.state[pairs.of_row], minlength=n_states)
+    cells = inputs.cells
+    visits = np.bincount(pairs.state[cells.pair], cells.count, n_states)
     for j, name in enumerate(inputs.names):
         action_value = np.asarray(pilots.slope)[j, : len(pairs.state)] * target[j]
         value = np.bincount(pairs.state, action_value, minlength=n_states)
@@ -167,7 +170,7 @@ def one_start(inputs: Inputs, problem: Problem, sd: np.ndarray) -> list[SupportW
 
 
 def odd_spread(
-    names: tuple[str, ...], sd: np.ndarray, reward: np.ndarray, gamma: float
+    names: tuple[str, ...], sd: np.ndarray, rewards: RewardSpread, gamma: float
 ) -> list[SupportWarning]:
     """Warn when a belief is wider than all rewards, or has no width although rewards vary.
 
@@ -175,7 +178,7 @@ def odd_spread(
     means something, as what absorbed episodes earn.
     """
     found = []
-    span = float(np.ptp(np.append(reward, 0.0)))
+    span = max(rewards.most, 0.0) - min(rewards.least, 0.0)
     advice = (
         "Check that all states are connected." if gamma == 1.0 else "Log a policy closer to it."
     )
@@ -186,12 +189,12 @@ def odd_spread(
                 f"value. {advice}"
             )
             found += gauges.WIDE.judge(name, value / span if span > 0.0 else np.inf, reason)
-        elif np.ptp(reward) > 0.0:
+        elif rewards.most > rewards.least:
             reason = (
                 "has a belief with no width, because nothing varied within the pairs that it "
                 "visits. The log cannot tell how far they would vary. Log more visits."
             )
-            found += gauges.NARROW.judge(name, value / float(np.std(reward)), reason)
+            found += gauges.NARROW.judge(name, value / rewards.sd, reason)
     return found
 
 
@@ -325,7 +328,7 @@ def trained_networks(names: tuple[str, ...], settings: FitSettings) -> list[Supp
 
 
 def moved_shift(
-    names: tuple[str, ...], moved_mass: np.ndarray, sd: np.ndarray, reward: np.ndarray
+    names: tuple[str, ...], moved_mass: np.ndarray, sd: np.ndarray, spread: float
 ) -> list[SupportWarning]:
     """Warn when unlogged actions could move a value by much of its belief's width.
 
@@ -333,7 +336,6 @@ def moved_shift(
     rewards, the value moves by that sd times the action's share of the steps. On Taxi (20,000
     transitions) 0.8 % of the steps moved values by four posterior sds.
     """
-    spread = float(np.std(reward))
     found = []
     for name, moved, width in zip(names, moved_mass, sd, strict=True):
         shift = moved * spread / width if width > 0.0 else 0.0

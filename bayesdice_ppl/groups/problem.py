@@ -19,7 +19,7 @@ from bayesdice_ppl.features import FeatureChoice
 from bayesdice_ppl.fitting import FitSettings, Prepared, prepare_fit
 from bayesdice_ppl.fitting.again import key_again, settings_again
 from bayesdice_ppl.fitting.units import in_units, settings_in_units, units_of
-from bayesdice_ppl.logs import Logs, RewardUnits
+from bayesdice_ppl.logs import Logs, RewardUnits, check_held
 from bayesdice_ppl.models import LinearRatio, Ratio, RatioModel, TangentRatio
 from bayesdice_ppl.policies import ContinuousPolicy, Policies, Policy
 
@@ -102,6 +102,7 @@ def behind(
         It was made otherwise, or on other logs or candidates; its settings cannot be rebuilt; or
         it has no draws of the ratio.
     """
+    check_held(logs, "groups of a belief")
     view = BeliefView(belief)
     settings = settings_again(view, logs, features=features, model=model)
     _check(view, settings, logs)

@@ -9,7 +9,7 @@ difference is added to the variance of the value (Liang and Zeger, 1986; Bell an
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, final
+from typing import Any, NamedTuple, Protocol, final
 
 import jax
 import numpy as np
@@ -39,6 +39,91 @@ _CLEARLY = 2.0
 """How many times as much stretches of rows must add to take the place of a column."""
 _BESIDE = 1.1
 """A second column is counted too if it makes the variance this many times as large."""
+
+
+class Measured(NamedTuple):
+    """What groupings do to the errors of N values.
+
+    Attributes
+    ----------
+    groupings, suspects
+        The groupings that have pairs of rows enough to be seen, and those that are only told of.
+    base
+        Variance of each value with rows, or episodes, as the unit, shape (N,).
+    bias
+        What an adaptive policy may have done to each value, shape (N,).
+    table
+        What the log shows of each value and grouping: those of ``groupings``, then ``suspects``.
+    """
+
+    groupings: list[Any]
+    suspects: list[Any]
+    base: Float[np.ndarray, " N"]
+    bias: Float[np.ndarray, " N"]
+    table: list[list[Spread]]
+
+
+class GroupedRows(Protocol):
+    """The rows behind the cells, as they may be grouped: held in memory, or where they lie.
+
+    The attributes are those of `Dependence`.
+    """
+
+    @property
+    def asked(self) -> bool:
+        """Whether the groupings are those that the user asked for."""
+
+    @property
+    def forced(self) -> tuple[str, ...]:
+        """Names of groupings that count whatever the log shows."""
+
+    @property
+    def by_episode(self) -> bool:
+        """Whether Sigma has episodes as its unit already."""
+
+    @property
+    def adaptive(self) -> bool:
+        """Whether the logging policy followed its own rewards."""
+
+    @property
+    def correction(self) -> Correction | None:
+        """What takes this out of the values, where it is known."""
+
+    @property
+    def ignored(self) -> tuple[str, ...]:
+        """Columns of the log at which nobody looked."""
+
+    def measure(self, cells: Cells, pilots: Pilot, rewards: TransformedRewards | None) -> Measured:
+        """What every grouping that can be seen does to the errors of all values."""
+
+    def shared(
+        self,
+        cells: Cells,
+        pilots: Pilot,
+        rewards: TransformedRewards | None,
+        both: tuple[Any, Any],
+    ) -> Float[np.ndarray, " N"]:
+        """Excess of the variance by rows that share both groups, shape (N,)."""
+
+    def totals(
+        self,
+        cells: Cells,
+        pilots: Pilot,
+        rewards: TransformedRewards | None,
+        grouping: Any,
+        j: int,
+    ) -> Float[np.ndarray, " G"]:
+        """Error of each group of a grouping, for candidate j, shape (G,)."""
+
+    def covariance(
+        self,
+        cells: Cells,
+        pilots: Pilot,
+        unit: Unit,
+        rewards: TransformedRewards | None,
+        plain: Float[np.ndarray, "N N"],
+    ) -> Float[np.ndarray, "N N"]:
+        """Covariance of the values over repeated logs; see `group_covariance`."""
 
 
 @jax.tree_util.register_static
@@ -87,6 +172,52 @@ class Dependence:
     correction: Correction | None = None
     ignored: tuple[str, ...] = ()
     suspects: tuple[Grouping, ...] = ()
+
+    def measure(self, cells: Cells, pilots: Pilot, rewards: TransformedRewards | None) -> Measured:
+        """What every grouping that can be seen does to the errors; see `GroupedRows`."""
+        groupings = [g for g in self.groupings if self.asked or g.pairs >= FEWEST_PAIRS]
+        suspects = [g for g in self.suspects if g.pairs >= FEWEST_PAIRS]
+        return _measured(cells, pilots, self, rewards, (groupings, suspects))
+
+    def shared(
+        self,
+        cells: Cells,
+        pilots: Pilot,
+        rewards: TransformedRewards | None,
+        both: tuple[Grouping, Grouping],
+    ) -> Float[np.ndarray, " N"]:
+        """Excess of the variance by rows that share both groups; see `GroupedRows`."""
+        first, second = both
+        items = items_of(first.crossed(second), self.episode, by_episode=self.by_episode)
+        found = np.zeros(len(np.asarray(pilots.value)))
+        for j in range(len(found)):
+            values = items.sums(influences(cells, pilots, self, rewards, j))
+            sums = np.bincount(items.group, values) ** 2
+            found[j] = float(sums.sum() - values @ values)
+        return found
+
+    def totals(
+        self,
+        cells: Cells,
+        pilots: Pilot,
+        rewards: TransformedRewards | None,
+        grouping: Grouping,
+        j: int,
+    ) -> Float[np.ndarray, " G"]:
+        """Error of each group of a grouping; see `GroupedRows`."""
+        values = influences(cells, pilots, self, rewards, j)
+        return np.bincount(grouping.of_all, values, grouping.size)
+
+    def covariance(
+        self,
+        cells: Cells,
+        pilots: Pilot,
+        unit: Unit,
+        rewards: TransformedRewards | None,
+        plain: Float[np.ndarray, "N N"],
+    ) -> Float[np.ndarray, "N N"]:
+        """Covariance of the values with groups as the unit; see `GroupedRows`."""
+        return _covariance_of_rows(cells, pilots, self, unit, rewards, plain)
 
     def units(self, unit: Unit | None) -> Int[np.ndarray, " nm"]:
         """The independent unit of each row, and then of each start.
@@ -236,7 +367,7 @@ def influences(
 def settle(
     cells: Cells,
     pilots: Pilot,
-    dependence: Dependence,
+    dependence: GroupedRows,
     rewards: TransformedRewards | None,
     *,
     small_sample: bool = True,
@@ -260,36 +391,9 @@ def settle(
         With more variance of each value, and at most the degrees of freedom of the groups; and the
         unit.
     """
-    n_policies = len(np.asarray(pilots.value))
-    sure = dependence.asked
-    groupings = [g for g in dependence.groupings if sure or g.pairs >= FEWEST_PAIRS]
-    suspects = [g for g in dependence.suspects if g.pairs >= FEWEST_PAIRS]
-    episode, by_episode = dependence.episode, dependence.by_episode
-    several = (*groupings, *suspects)
-    items = [items_of(grouping, episode, by_episode=by_episode) for grouping in several]
-    for k in range(1, len(several)):
-        # Longer stretches are made of shorter ones.
-        if several[k].by_order and several[k - 1].by_order:
-            items[k] = items[k].after(items[k - 1])
-    pair, n_pairs = np.asarray(cells.pair)[dependence.cell], len(cells.pair_state)
-    n, m = len(pair), len(dependence.start)
-    varies_by = np.ones(n)
-    if cells.pair_features is None:
-        # A pair that was logged once has its reward for its mean, and no error is seen in it.
-        varies_by = np.sqrt(1.0 - 1.0 / np.bincount(pair, minlength=n_pairs)[pair])
-    base, bias = np.zeros(n_policies), np.zeros(n_policies)
-    table: list[list[Spread]] = []
-    for j in range(n_policies):
-        values = influences(cells, pilots, dependence, rewards, j)
-        weight = np.abs(np.asarray(pilots.ratio)[j][dependence.cell]) * varies_by
-        weight = np.r_[weight, np.zeros(m)]
-        base[j] = values @ values
-        if dependence.by_episode:
-            sums = np.bincount(np.r_[dependence.episode, np.arange(m)], values)
-            base[j] = sums @ sums
-        if dependence.adaptive and dependence.correction is None:
-            bias[j] = BIAS * np.sqrt(np.bincount(pair, values[:n] ** 2, n_pairs)).sum()
-        table.append([spread_of(sums) for sums in sums_over(items, values, weight)])
+    measured = dependence.measure(cells, pilots, rewards)
+    groupings, suspects, base, bias, table = measured
+    n_policies = len(base)
     tested, suspected = (
         tuple(
             _tested(grouping, [spreads[first + k] for spreads in table], base, len(several))
@@ -304,14 +408,10 @@ def settle(
         grouped = np.array([max(spreads[k].excess for k in counted) for spreads in table])
         df = np.array([min(spreads[k].degrees_of_freedom for k in counted) for spreads in table])
     if len(counted) == 2:
-        crossing = groupings[counted[0]].crossed(groupings[counted[1]])
-        both = items_of(crossing, episode, by_episode=by_episode)
-        for j in range(n_policies):
-            values = both.sums(influences(cells, pilots, dependence, rewards, j))
-            shared = np.bincount(both.group, values) ** 2
-            crossed = float(shared.sum() - values @ values)
-            added_up = sum(table[j][k].excess for k in counted) - crossed
-            grouped[j] = max(grouped[j], added_up)
+        both = (groupings[counted[0]], groupings[counted[1]])
+        crossed = dependence.shared(cells, pilots, rewards, both)
+        added_up = np.array([sum(spreads[k].excess for k in counted) for spreads in table])
+        grouped = np.maximum(grouped, added_up - crossed)
     grouped = np.maximum(grouped, 0.0)
     more = grouped + bias**2
     correction = dependence.correction
@@ -339,6 +439,45 @@ def settle(
         dependence.adaptive,
         correction,
     )
+
+
+def _measured(
+    cells: Cells,
+    pilots: Pilot,
+    dependence: Dependence,
+    rewards: TransformedRewards | None,
+    several_kinds: tuple[list[Grouping], list[Grouping]],
+) -> Measured:
+    """What groupings of rows that are held do to the errors."""
+    groupings, suspects = several_kinds
+    n_policies = len(np.asarray(pilots.value))
+    episode, by_episode = dependence.episode, dependence.by_episode
+    several = (*groupings, *suspects)
+    items = [items_of(grouping, episode, by_episode=by_episode) for grouping in several]
+    for k in range(1, len(several)):
+        # Longer stretches are made of shorter ones.
+        if several[k].by_order and several[k - 1].by_order:
+            items[k] = items[k].after(items[k - 1])
+    pair, n_pairs = np.asarray(cells.pair)[dependence.cell], len(cells.pair_state)
+    n, m = len(pair), len(dependence.start)
+    varies_by = np.ones(n)
+    if cells.pair_features is None:
+        # A pair that was logged once has its reward for its mean, and no error is seen in it.
+        varies_by = np.sqrt(1.0 - 1.0 / np.bincount(pair, minlength=n_pairs)[pair])
+    base, bias = np.zeros(n_policies), np.zeros(n_policies)
+    table: list[list[Spread]] = []
+    for j in range(n_policies):
+        values = influences(cells, pilots, dependence, rewards, j)
+        weight = np.abs(np.asarray(pilots.ratio)[j][dependence.cell]) * varies_by
+        weight = np.r_[weight, np.zeros(m)]
+        base[j] = values @ values
+        if dependence.by_episode:
+            sums = np.bincount(np.r_[dependence.episode, np.arange(m)], values)
+            base[j] = sums @ sums
+        if dependence.adaptive and dependence.correction is None:
+            bias[j] = BIAS * np.sqrt(np.bincount(pair, values[:n] ** 2, n_pairs)).sum()
+        table.append([spread_of(sums) for sums in sums_over(items, values, weight)])
+    return Measured(groupings, suspects, base, bias, table)
 
 
 def _cut(groupings: list[Grouping], counted: list[int], tested: tuple[Tested, ...]) -> bool:
@@ -380,7 +519,7 @@ def _counted(
     table: list[list[Spread]],
     base: np.ndarray,
     tested: tuple[Tested, ...],
-    dependence: Dependence,
+    dependence: GroupedRows,
 ) -> list[int]:
     """Places of the groupings that count."""
     if dependence.asked:
@@ -411,7 +550,7 @@ def _counted(
 def group_covariance(
     cells: Cells,
     pilots: Pilot,
-    dependence: Dependence,
+    dependence: GroupedRows,
     unit: Unit,
     rewards: TransformedRewards | None,
     plain: Float[np.ndarray, "N N"],
@@ -427,6 +566,18 @@ def group_covariance(
     plain
         The covariance with rows, or episodes, as the unit, shape (N, N).
     """
+    return dependence.covariance(cells, pilots, unit, rewards, plain)
+
+
+def _covariance_of_rows(
+    cells: Cells,
+    pilots: Pilot,
+    dependence: Dependence,
+    unit: Unit,
+    rewards: TransformedRewards | None,
+    plain: Float[np.ndarray, "N N"],
+) -> Float[np.ndarray, "N N"]:
+    """`group_covariance` of rows that are held."""
     n_policies = len(plain)
     ways = [(1.0, grouping) for grouping in unit.groupings]
     if len(ways) == 2:

@@ -26,7 +26,7 @@ from bayesdice_ppl.constraint import (
     residual_rank,
     row_mean_square,
 )
-from bayesdice_ppl.inference.dependence import Dependence, Unit, settle
+from bayesdice_ppl.inference.dependence import Dependence, GroupedRows, Unit, settle
 from bayesdice_ppl.inference.jackknife import Groups, deal_groups, widened
 from bayesdice_ppl.inference.pilot import Pilot, run_pilot, value_variances
 from bayesdice_ppl.inference.shapes import (
@@ -35,7 +35,7 @@ from bayesdice_ppl.inference.shapes import (
     shape_values,
     tails_of_units,
 )
-from bayesdice_ppl.inference.skewness import Rows, Tails
+from bayesdice_ppl.inference.skewness import CountedRows, Rows, Tails
 from bayesdice_ppl.models import (
     Coordinates,
     LinearGaussianRatio,
@@ -154,7 +154,7 @@ class Problem(NamedTuple):
     pilots: Pilot
     prices: tuple[Price, ...]
     rewards: TransformedRewards | None = None
-    dependence: Dependence | None = None
+    dependence: GroupedRows | None = None
     unit: Unit | None = None
     tails: Tails | None = None
     known: Float[np.ndarray, "N N"] | None = None
@@ -202,9 +202,9 @@ def prepare(
     candidates: Candidates,
     form: FitForm,
     rewards: TransformedRewards | None = None,
-    dependence: Dependence | None = None,
+    dependence: GroupedRows | None = None,
     *,
-    rows: Rows | None = None,
+    rows: Rows | CountedRows | None = None,
     behind: Dependence | None = None,
     known: KnownMeans | None = None,
     guided: bool = True,
@@ -311,8 +311,8 @@ def widen(
     pilots: Pilot,
     form: FitForm,
     rewards: TransformedRewards | None,
-    dependence: Dependence | None,
-    rows: Rows | None,
+    dependence: GroupedRows | None,
+    rows: Rows | CountedRows | None,
     known: KnownMeans | None,
 ) -> tuple[Pilot, Unit | None, Tails | None]:
     """Widen the first estimates to the unit of independence and to what the rows show.
@@ -348,10 +348,10 @@ def widen(
 def _with_tails(
     cells: Cells,
     pilots: Pilot,
-    rows: Rows,
+    rows: Rows | CountedRows,
     rewards: TransformedRewards | None,
     form: FitForm,
-    groups: tuple[Dependence, Unit] | None,
+    groups: tuple[GroupedRows, Unit] | None,
     known: KnownMeans | None,
 ) -> tuple[Pilot, Tails]:
     """The pilots with the variance that the rows say, and the shape of the values."""

@@ -13,9 +13,10 @@ import numpy as np
 from jaxtyping import Float
 
 from bayesdice_ppl.constraint import Curve, ValueLaw, shrunk_spread
-from bayesdice_ppl.inference.dependence import Dependence, Unit, influences
+from bayesdice_ppl.inference.dependence import Dependence, GroupedRows, Unit, influences
 from bayesdice_ppl.inference.pilot import Pilot
 from bayesdice_ppl.inference.skewness import (
+    CountedRows,
     Rows,
     Tails,
     measure_tails,
@@ -55,13 +56,13 @@ class Shaped(NamedTuple):
 def shape_values(
     cells: Cells,
     pilots: Pilot,
-    rows: Rows,
+    rows: Rows | CountedRows,
     variance: Float[np.ndarray, " N"],
     law: ValueLaw,
     *,
     rewards: TransformedRewards | None = None,
     by_episode: bool = False,
-    groups: tuple[Dependence, Unit] | None = None,
+    groups: tuple[GroupedRows, Unit] | None = None,
     known: KnownMeans | None = None,
 ) -> Shaped:
     """Skewness, hidden variance and law of every candidate's value.
@@ -142,16 +143,17 @@ def tails_of_units(
 def _items(
     cells: Cells,
     pilots: Pilot,
-    rows: Rows,
+    rows: Rows | CountedRows,
     rewards: TransformedRewards | None,
     j: int,
     *,
     by_episode: bool,
-    groups: tuple[Dependence, Unit] | None,
+    groups: tuple[GroupedRows, Unit] | None,
 ) -> tuple[Float[np.ndarray, " I"], Float[np.ndarray, " I"]]:
     """Errors of the items that are independent, which sum to 0, and how many have each."""
     if groups is not None:
         return _distinct(sums_by_group(cells, pilots, groups, rewards, j))
+    assert isinstance(rows, Rows)  # laws of errors are refused where rows are not held
     reward = rows.reward if rewards is None else np.asarray(rewards.by_row)[j]
     if by_episode:
         mean = of_cells(rows.cell, reward, len(cells.count))[0]
@@ -199,7 +201,7 @@ class _Parts(NamedTuple):
 def _with_known(
     cells: Cells,
     pilots: Pilot,
-    rows: Rows,
+    rows: Rows | CountedRows,
     measured: tuple[np.ndarray, np.ndarray, np.ndarray],
     known: KnownMeans,
     bound: np.ndarray | None,
@@ -208,7 +210,7 @@ def _with_known(
     variance, df, effective = measured
     n, n_pairs = float(cells.n_transitions), len(cells.pair_state)
     visits = np.bincount(cells.pair, cells.count, n_pairs)
-    mean = of_cells(rows.cell, rows.reward, len(cells.count))[0]
+    mean = rows.by_cell(len(cells.count))[0]
     added, freedom, lean = np.zeros_like(variance), np.array(df), np.zeros_like(variance)
     curves: list[Curve | None] = []
     for j, by_pair in enumerate(np.asarray(pilots.by_pair)):

@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from bayesdice_ppl.constraint import NORMAL_REWARDS, Curve, shrunk_spread
-from bayesdice_ppl.inference.dependence import Dependence, Unit, influences
+from bayesdice_ppl.inference.dependence import GroupedRows, Unit
 from bayesdice_ppl.inference.pilot import Pilot
 from bayesdice_ppl.moments import Cells, TransformedRewards
 
@@ -37,6 +37,27 @@ class Rows(NamedTuple):
 
     cell: Int[np.ndarray, " n"]
     reward: Float[np.ndarray, " n"]
+
+    def by_cell(self, n_cells: int) -> tuple[Float[np.ndarray, " C"], Powers]:
+        """Mean reward of each cell, and sums of powers around it."""
+        return of_cells(self.cell, self.reward, n_cells)
+
+
+class CountedRows(NamedTuple):
+    """What is known of rows that lie elsewhere.
+
+    Attributes
+    ----------
+    mean, inside
+        Mean reward of each cell, shape (C,), and sums of powers around it.
+    """
+
+    mean: Float[np.ndarray, " C"]
+    inside: Powers
+
+    def by_cell(self, n_cells: int) -> tuple[Float[np.ndarray, " C"], Powers]:
+        """Mean reward of each cell, and sums of powers around it."""
+        return self.mean, self.inside
 
 
 class Tails(NamedTuple):
@@ -114,11 +135,11 @@ class OneTail(NamedTuple):
 def measure_tails(
     cells: Cells,
     pilots: Pilot,
-    rows: Rows,
+    rows: Rows | CountedRows,
     rewards: TransformedRewards | None = None,
     *,
     by_episode: bool = False,
-    groups: tuple[Dependence, Unit] | None = None,
+    groups: tuple[GroupedRows, Unit] | None = None,
 ) -> list[OneTail]:
     """Third cumulant, hidden variance and effective number of every candidate's errors.
 
@@ -153,10 +174,10 @@ def measure_tails(
     count, pair = np.asarray(cells.count), np.asarray(cells.pair)
     error, by_pair = np.asarray(pilots.error), np.asarray(pilots.by_pair)
     unit = None if pilots.unit is None else np.asarray(pilots.unit)
-    mean, inside = of_cells(rows.cell, rows.reward, len(count))
+    mean, inside = rows.by_cell(len(count))
     found = []
     for j in range(len(by_pair)):
-        if rewards is not None:
+        if rewards is not None and isinstance(rows, Rows):
             mean, inside = of_cells(rows.cell, np.asarray(rewards.by_row)[j], len(count))
         counted_with = pair if unit is None else unit[j][pair]
         visits = np.bincount(counted_with, count, len(by_pair[j]))
@@ -326,15 +347,13 @@ def sums_by_episode(
 def sums_by_group(
     cells: Cells,
     pilots: Pilot,
-    groups: tuple[Dependence, Unit],
+    groups: tuple[GroupedRows, Unit],
     rewards: TransformedRewards | None,
     j: int,
 ) -> Float[np.ndarray, " G"]:
     """The error of each group of the first grouping that counts."""
     dependence, unit = groups
-    grouping = unit.groupings[0]
-    code = np.r_[grouping.of_row, grouping.of_episode]
-    return np.bincount(code, influences(cells, pilots, dependence, rewards, j), grouping.size)
+    return dependence.totals(cells, pilots, rewards, unit.groupings[0], j)
 
 
 def of_entries(found: list[OneTail], name: str) -> Any:

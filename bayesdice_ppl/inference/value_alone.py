@@ -20,11 +20,11 @@ from bayesdice_ppl.constraint import (
     small_sample_rule,
     sparse_covariance,
 )
-from bayesdice_ppl.inference.dependence import Dependence
+from bayesdice_ppl.inference.dependence import GroupedRows
 from bayesdice_ppl.inference.pilot import Pilot
 from bayesdice_ppl.inference.problem import FitForm, Problem, widen
 from bayesdice_ppl.inference.shapes import known_covariance, known_shift
-from bayesdice_ppl.inference.skewness import Rows
+from bayesdice_ppl.inference.skewness import CountedRows, Rows
 from bayesdice_ppl.models import Coordinates, ValueAlone, eliminate, weight_prior
 from bayesdice_ppl.models.elimination import Eliminated
 from bayesdice_ppl.models.flow import PolicyFlow
@@ -55,9 +55,9 @@ def prepare_values(
     cells: Cells,
     candidates: Candidates,
     form: FitForm,
-    dependence: Dependence | None = None,
+    dependence: GroupedRows | None = None,
     *,
-    rows: Rows | None = None,
+    rows: Rows | CountedRows | None = None,
     known: KnownMeans | None = None,
 ) -> Problem:
     """The problem of every candidate with its weights eliminated; else `prepare`.

@@ -54,7 +54,7 @@ def read_groups(
         kind = series.dtype
         if series.null_count() == len(series):
             continue
-        if kind.is_numeric() or kind.is_temporal() or kind in (pl.String, pl.Categorical, pl.Enum):
+        if can_group(kind):
             found[name] = series if sorted_already else series.gather(order)
     return found
 
@@ -99,8 +99,11 @@ def looked_at(series: pl.Series, name: str) -> bool:
         return False
     if kind.is_temporal() and kind not in (pl.Date, pl.Datetime):
         return False
-    held = series.dt.date() if kind == pl.Datetime else series
-    n_groups, n_rows = held.drop_nulls().n_unique(), len(held)
+    return looked_at_of(kind, name, _size(series), len(series))
+
+
+def looked_at_of(kind: pl.DataType, name: str, n_groups: int, n_rows: int) -> bool:
+    """The same from a column's type, its number of groups, and that of the rows."""
     if kind.is_temporal():
         return n_groups > 1
     words = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name)
@@ -120,9 +123,22 @@ def of_few_groups(series: pl.Series, name: str) -> bool:
         return False
     if kind.is_temporal() and kind not in (pl.Date, pl.Datetime):
         return False
-    held = series.dt.date() if kind == pl.Datetime else series
-    n_groups = held.drop_nulls().n_unique()
+    return of_few_groups_of(_size(series))
+
+
+def of_few_groups_of(n_groups: int) -> bool:
+    """The same from the number of groups, of a column that no fit looks at."""
     return _FEWEST <= n_groups < _MANY
+
+
+def can_group(kind: pl.DataType) -> bool:
+    """Whether values of a type may say which rows belong together."""
+    return kind.is_numeric() or kind.is_temporal() or kind in (pl.String, pl.Categorical, pl.Enum)
+
+
+def _size(series: pl.Series) -> int:
+    held = series.dt.date() if series.dtype == pl.Datetime else series
+    return held.drop_nulls().n_unique()
 
 
 def _whole(series: pl.Series) -> bool:

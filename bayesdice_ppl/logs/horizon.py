@@ -15,6 +15,7 @@ import numpy as np
 from jaxtyping import Bool, Int
 
 from bayesdice_ppl.errors import LogsError
+from bayesdice_ppl.logs.counted import CountedLogs
 from bayesdice_ppl.logs.labels import MISSING, shown_all
 from bayesdice_ppl.logs.logs import Logs
 
@@ -47,8 +48,10 @@ class UsableRows(NamedTuple):
     missing: int = 0
 
 
-def usable_rows(logs: Logs, gamma: float) -> UsableRows:
+def usable_rows(logs: Logs | CountedLogs, gamma: float) -> UsableRows:
     """Select the rows that a fit at this discount can use.
+
+    Of a counted log they are lines, each of several rows; ``left_out`` and ``missing`` are rows.
 
     Parameters
     ----------
@@ -63,6 +66,8 @@ def usable_rows(logs: Logs, gamma: float) -> UsableRows:
         No row is left; or rows follow each other as the steps of episodes do, and no column names
         the episodes.
     """
+    if isinstance(logs, CountedLogs):
+        return _usable_lines(logs, gamma)
     everything = np.ones(logs.n_transitions, dtype=bool)
     if gamma == 0.0:
         return UsableRows(everything, 0, ())
@@ -74,9 +79,24 @@ def usable_rows(logs: Logs, gamma: float) -> UsableRows:
     ending = np.intersect1d(steps, logs.step[logs.terminated])
     mask = ~(missing | np.isin(logs.step, ending))
     if not mask.any():
-        raise LogsError(_none_left(logs, gamma, missing, steps))
+        raise LogsError(_none_left(logs, gamma, int(missing.sum()), steps))
     left_out, where = int((~mask).sum()), tuple(int(s) for s in steps)
     return UsableRows(mask, left_out, where, int(missing.sum()))
+
+
+def _usable_lines(logs: CountedLogs, gamma: float) -> UsableRows:
+    """The same for the lines of a counted log, which know whether their rows are left out."""
+    everything = np.ones(len(logs.count), dtype=bool)
+    if gamma == 0.0:
+        return UsableRows(everything, 0, ())
+    _refuse_chains(logs.sample, gamma)
+    missing, steps = logs.missing, logs.missing_steps
+    if not missing.any():
+        return UsableRows(everything, 0, ())
+    mask, lacking = ~(missing | logs.left_out), int(logs.count[missing].sum())
+    if not mask.any():
+        raise LogsError(_none_left(logs, gamma, lacking, np.array(steps)))
+    return UsableRows(mask, int(logs.count[~mask].sum()), steps, lacking)
 
 
 def _refuse_chains(logs: Logs, gamma: float) -> None:
@@ -111,11 +131,11 @@ def _refuse_chains(logs: Logs, gamma: float) -> None:
 
 
 def _none_left(
-    logs: Logs, gamma: float, missing: Bool[np.ndarray, " n"], steps: Int[np.ndarray, " k"]
+    logs: Logs | CountedLogs, gamma: float, count: int, steps: Int[np.ndarray, " k"]
 ) -> str:
     """Why no row is left, and what would keep most of them."""
     column = "next_obs" if logs.vector_states else "next_state"
-    n, count = logs.n_transitions, int(missing.sum())
+    n = logs.n_transitions
     start = f"expected rows whose next state is known, since gamma = {gamma:g}, found none. "
     if logs.n_episodes == n:
         return (

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 import polars as pl
@@ -37,7 +37,11 @@ from bayesdice_ppl.logs.sources.source import Source
 from bayesdice_ppl.logs.states import code_states
 from bayesdice_ppl.logs.steps import clock_of
 from bayesdice_ppl.logs.tables import mapping_text, to_polars
+from bayesdice_ppl.logs.units import RewardUnits, reward_units
 from bayesdice_ppl.logs.vectors import read_points
+
+if TYPE_CHECKING:
+    from bayesdice_ppl.logs.counted import CountedLogs
 
 
 @final
@@ -178,6 +182,21 @@ class Logs(FromSources):
     def n_episodes(self) -> int:
         """Number of episodes, m."""
         return len(self.episode_labels)
+
+    @property
+    def n_terminated(self) -> int:
+        """Number of transitions that ended their episode."""
+        return int(self.terminated.sum())
+
+    @property
+    def n_truncated(self) -> int:
+        """Number of transitions after which the episode was cut."""
+        return int(self.truncated.sum())
+
+    @property
+    def mean_reward(self) -> float:
+        """Mean of the rewards."""
+        return float(self.reward.mean())
 
     @property
     def initial_state(self) -> Int[np.ndarray, " m"]:
@@ -349,6 +368,58 @@ class Logs(FromSources):
             other_rewards=read_other_rewards(given, rewards, order),
             allowed=allowed,
         )
+
+    @classmethod
+    def from_lazy(
+        cls,
+        table: Any,
+        *,
+        columns: Mapping[str, str] | None = None,
+        actions: Sequence[Any] | None = None,
+        ignore: Sequence[str] = (),
+        reward: str | Sequence[str] | None = None,
+    ) -> CountedLogs:
+        """Validate and count a log where it lies, so that only counts travel.
+
+        States and actions are labels. `bayesdice_ppl.fit` gives the belief that it would give of
+        the rows in memory; docs/large_logs.md says what it looks at in the first rows alone.
+
+        Parameters
+        ----------
+        table
+            A lazy table: a polars ``LazyFrame`` (``pl.scan_parquet("logs/*.parquet")``), a relation
+            of DuckDB, a table of Ibis, a DataFrame of PySpark. Its columns are those that
+            `from_dataframe` takes, without vectors and ``allowed_actions``. An episode's rows need
+            a column ``step``, unless the table is a polars ``LazyFrame``, whose rows have an order.
+        columns, actions, ignore, reward
+            As for `from_dataframe`; one reward.
+
+        Raises
+        ------
+        LogsError
+            With the column, how many rows, the first of them, what was expected and what to do.
+        """
+        from bayesdice_ppl.logs.lazy import count_log
+
+        options: dict[str, Any] = {"columns": columns, "actions": actions, "ignore": ignore}
+        return count_log(table, reward=reward, hold=cls.from_dataframe, **options)
+
+    @property
+    def reward_ends(self) -> tuple[float, float]:
+        """The least and the largest reward."""
+        return float(self.reward.min()), float(self.reward.max())
+
+    def reward_units(self, *, zero_means: bool = False) -> RewardUnits:
+        """Units in which rewards have mean 0 and sd 1; see `bayesdice_ppl.logs.reward_units`."""
+        return reward_units(self.reward, zero_means=zero_means)
+
+    def in_units(self, units: RewardUnits) -> Logs:
+        """The log with its rewards in other units."""
+        return replace(self, reward=units.into(self.reward))
+
+    def place(self, row: int) -> str:
+        """Where a transition stands in the table, for a message."""
+        return f"row {self.row[row]} of the log"
 
     def to_dataframe(self) -> pl.DataFrame:
         """Return the transitions as a polars frame with the user's labels, one row per step.

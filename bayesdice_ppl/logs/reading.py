@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import polars as pl
 
 from bayesdice_ppl.checks import listed
 from bayesdice_ppl.errors import LogsError
 from bayesdice_ppl.logs.files import read_file
+from bayesdice_ppl.logs.lazy.urls import is_url, open_url
 from bayesdice_ppl.logs.logs import Logs
 from bayesdice_ppl.logs.sources.layouts import (
     TABLE,
@@ -36,6 +37,9 @@ def read_logs(
     layout: str | None = None,
 ) -> Logs:
     """Read and validate logged transitions from a file, a pattern of files or a folder.
+
+    The address of a database, such as ``duckdb:///logs.duckdb?table=steps``, is read by
+    `Logs.from_lazy`: the log is counted where it lies, and what is returned is a `CountedLogs`.
 
     Parameters
     ----------
@@ -68,6 +72,12 @@ def read_logs(
     """
     options: dict[str, Any] = {"columns": columns, "actions": actions, "ignore": ignore}
     options["reward"] = reward
+    if is_url(path):
+        address = str(path)
+        check_layout(layout)
+        counted = _validated(path, lambda: Logs.from_lazy(open_url(address), **options))
+        # A path says by its text alone which of the two it gives, and types cannot see it.
+        return cast("Logs", counted)
     with stage(f"reading {Path(path).name}"):
         table = read_log_table(path, columns=columns, reward=reward, layout=layout)
         if isinstance(table, SourceTable):

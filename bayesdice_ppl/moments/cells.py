@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float, Int
 
 from bayesdice_ppl.arrays import library_of
 from bayesdice_ppl.codes import combined, distinct
-from bayesdice_ppl.logs import Logs
+from bayesdice_ppl.logs import CountedLogs, Logs
 from bayesdice_ppl.moments.pairs import LoggedPairs
 
 FEWEST_CELLS, FEWEST_STARTS = 64, 8
@@ -127,6 +127,55 @@ def count_cells(
         initial_state=initial,
         initial_weight=weight,
         n_transitions=np.float64(mask.sum()),
+        n_episodes=np.float64(logs.n_episodes),
+        absorbed_reward=np.float64(0.0),
+    )
+    return cells, cell
+
+
+def count_lines(
+    logs: CountedLogs, pairs: LoggedPairs, mask: Bool[np.ndarray, " K"], gamma: float
+) -> tuple[Cells, Int[np.ndarray, " K"]]:
+    """`count_cells` of a log that was counted where it lies.
+
+    Parameters
+    ----------
+    logs
+        The counted log.
+    pairs
+        Its pairs; ``of_row`` is of its lines.
+    mask
+        The lines that are used, from `bayesdice_ppl.logs.usable_rows`, shape (K,).
+    gamma
+        Discount; at 0 the successor is not read.
+
+    Returns
+    -------
+    (Cells, array)
+        The cells, and the cell of each line that is used.
+    """
+    ended = logs.terminated[mask] & (gamma > 0.0)
+    successor = np.where(ended | (gamma == 0.0), 0, logs.next_state[mask])
+    none = np.zeros(len(ended), dtype=np.int64)
+    keys, cell = combined(pairs.of_row, successor, ended.astype(np.int64), none)
+    first, second = (sums[mask] for sums in logs.sums()[:2])
+    started = logs.starts > 0.0
+    initial, start = distinct(logs.state[started])
+    weight = np.bincount(start, logs.starts[started]) / logs.n_episodes
+    count = logs.count[mask]
+    cells = Cells(
+        pair=keys[0],
+        successor=keys[1],
+        terminated=keys[2].astype(np.float64),
+        count=np.bincount(cell, count),
+        reward_sum=np.bincount(cell, first),
+        reward_square_sum=np.bincount(cell, second),
+        episode=keys[3],
+        pair_state=pairs.state,
+        pair_action=pairs.action,
+        initial_state=initial,
+        initial_weight=weight,
+        n_transitions=np.float64(count.sum()),
         n_episodes=np.float64(logs.n_episodes),
         absorbed_reward=np.float64(0.0),
     )

@@ -15,7 +15,7 @@ from jaxtyping import Bool, Float, Int
 
 from bayesdice_ppl.arrays import library_of, sums_by
 from bayesdice_ppl.codes import combined
-from bayesdice_ppl.logs import Logs
+from bayesdice_ppl.logs import AnyLogs
 
 
 class LoggedPairs(NamedTuple):
@@ -60,7 +60,7 @@ def pair_rewards(
 
 
 def logged_pairs(
-    logs: Logs, action_code: Int[np.ndarray, " A_log"], mask: Bool[np.ndarray, " n"]
+    logs: AnyLogs, action_code: Int[np.ndarray, " A_log"], mask: Bool[np.ndarray, " n"]
 ) -> LoggedPairs:
     """Find the pairs that the usable rows hold.
 

@@ -14,8 +14,8 @@ import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
 
 from bayesdice_ppl.errors import LogsError, PoliciesError
+from bayesdice_ppl.logs import AnyLogs, CountedLogs
 from bayesdice_ppl.logs.labels import MISSING, label_kind, shown, shown_all
-from bayesdice_ppl.logs.logs import Logs
 from bayesdice_ppl.policies.asking import ask
 from bayesdice_ppl.policies.by_row import RowPolicy
 from bayesdice_ppl.policies.interface import ContinuousPolicy, Policy
@@ -46,14 +46,17 @@ class AlignedPolicies(NamedTuple):
     actions: Shaped[np.ndarray, " A"]
     source: str
 
-    def codes(self, logs: Logs) -> Int[np.ndarray, " A_log"]:
+    def codes(self, logs: AnyLogs) -> Int[np.ndarray, " A_log"]:
         """Position in the action space of each of the log's action labels."""
         where = {label: i for i, label in enumerate(self.actions.tolist())}
         return np.array([where[label] for label in logs.action_labels.tolist()])
 
 
 def align_policies(
-    logs: Logs, policies: Mapping[str, Policy | ContinuousPolicy], *, needs_successors: bool = True
+    logs: AnyLogs,
+    policies: Mapping[str, Policy | ContinuousPolicy],
+    *,
+    needs_successors: bool = True,
 ) -> AlignedPolicies:
     """Tabulate every candidate on the log's states and the action space.
 
@@ -86,7 +89,7 @@ def align_policies(
         row = int(np.flatnonzero(outside[logs.action])[0])
         label = logs.action_labels[logs.action[row]]
         raise LogsError(
-            f"row {logs.row[row]} of the log: expected an action of the action space, found "
+            f"{logs.place(row)}: expected an action of the action space, found "
             f"{shown(label)}. The space is {source}: {shown_all(actions)}. If the log is right, "
             "declare the whole action space with actions= (--actions)."
         )
@@ -97,7 +100,7 @@ def align_policies(
     return AlignedPolicies(tuple(candidates), np.stack(tables), actions, source)
 
 
-def needed_states(logs: Logs, *, needs_successors: bool) -> Bool[np.ndarray, " S"]:
+def needed_states(logs: AnyLogs, *, needs_successors: bool) -> Bool[np.ndarray, " S"]:
     """States of the log in which an action is taken, or would be (those of successors)."""
     needed = np.zeros(len(logs.state_labels), dtype=bool)
     needed[logs.state] = True
@@ -107,7 +110,7 @@ def needed_states(logs: Logs, *, needs_successors: bool) -> Bool[np.ndarray, " S
 
 
 def align_continuous(
-    logs: Logs, policies: Mapping[str, Policy | ContinuousPolicy]
+    logs: AnyLogs, policies: Mapping[str, Policy | ContinuousPolicy]
 ) -> tuple[tuple[str, ContinuousPolicy], ...]:
     """Names and policies of the candidates of a log whose actions are vectors.
 
@@ -129,7 +132,7 @@ def align_continuous(
     return tuple(found)
 
 
-def _action_space(logs: Logs, candidates: Policies) -> tuple[np.ndarray, str]:
+def _action_space(logs: AnyLogs, candidates: Policies) -> tuple[np.ndarray, str]:
     if logs.declared_actions is not None:
         return logs.declared_actions, "as declared"
     spaces = [
@@ -157,7 +160,7 @@ def _action_space(logs: Logs, candidates: Policies) -> tuple[np.ndarray, str]:
 def _tabulate(
     name: str,
     policy: Policy | ContinuousPolicy,
-    logs: Logs,
+    logs: AnyLogs,
     needed: Bool[np.ndarray, " S"],
     actions: np.ndarray,
     where: dict[Any, int],
@@ -171,6 +174,11 @@ def _tabulate(
         own, table = policy.actions, _of_table(name, policy, logs, needed)
         taken = policy.probabilities.any(axis=0)
     elif isinstance(policy, RowPolicy):
+        if isinstance(logs, CountedLogs):
+            raise PoliciesError(
+                f"policy {name!r}: expected a table of states, or an object that is asked about "
+                "them, for a log that is counted where it lies, found probabilities by row."
+            )
         own, table = policy.action_labels, policy.in_states(logs, needed, name)
         taken = table.any(axis=0)
     else:
@@ -184,7 +192,7 @@ def _tabulate(
 def _of_states(
     name: str,
     policy: Policy,
-    logs: Logs,
+    logs: AnyLogs,
     needed: Bool[np.ndarray, " S"],
     own: Shaped[np.ndarray, " A_own"],
 ) -> Float[np.ndarray, "S A_own"]:
@@ -207,7 +215,7 @@ def _of_states(
 
 
 def _of_table(
-    name: str, policy: TabularPolicy, logs: Logs, needed: Bool[np.ndarray, " S"]
+    name: str, policy: TabularPolicy, logs: AnyLogs, needed: Bool[np.ndarray, " S"]
 ) -> Float[np.ndarray, "S A_own"]:
     """What a table of labeled states says."""
     if logs.vector_states:
@@ -271,7 +279,7 @@ def _placed(
 def _within_sets(
     name: str,
     table: Float[np.ndarray, "S A"],
-    logs: Logs,
+    logs: AnyLogs,
     needed: Bool[np.ndarray, " S"],
     actions: np.ndarray,
 ) -> Float[np.ndarray, "S A"]:
@@ -285,7 +293,7 @@ def _within_sets(
     if nothing.any():
         state = int(np.flatnonzero(nothing)[0])
         row = np.flatnonzero(logs.state == state)
-        where = f"row {logs.row[row[0]]} of the log" if row.size else "a state of the log"
+        where = logs.place(int(row[0])) if row.size else "a state of the log"
         raise PoliciesError(
             f"policy {name!r}: expected a probability above 0 for one of the actions that {where} "
             f"allows, {sets.shown(state)}, found none. Say what it does where its first choice is "

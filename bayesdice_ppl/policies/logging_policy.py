@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from bayesdice_ppl.errors import PoliciesError
-from bayesdice_ppl.logs.logs import Logs
+from bayesdice_ppl.logs import AnyLogs, CountedLogs
 from bayesdice_ppl.policies.alignment import AlignedPolicies
 
 LOGGED = "logged"
@@ -18,7 +18,10 @@ LOGGED = "logged"
 
 
 def action_frequencies(
-    state: Int[np.ndarray, " n"], action: Int[np.ndarray, " n"], shape: tuple[int, int]
+    state: Int[np.ndarray, " n"],
+    action: Int[np.ndarray, " n"],
+    shape: tuple[int, int],
+    count: Float[np.ndarray, " n"] | None = None,
 ) -> Float[np.ndarray, "S A"]:
     """Share of the visits to each state in which each action was taken, n_sa / n_s.
 
@@ -28,6 +31,8 @@ def action_frequencies(
         Codes of what was logged, shape (n,).
     shape
         (S, A).
+    count
+        Number of rows that each entry stands for, shape (n,); one if None.
 
     Returns
     -------
@@ -35,7 +40,7 @@ def action_frequencies(
         Shape (S, A), zero in states that were never visited.
     """
     pair = np.ravel_multi_index((state, action), shape)
-    counts = np.bincount(pair, minlength=shape[0] * shape[1]).reshape(shape)
+    counts = np.bincount(pair, count, shape[0] * shape[1]).reshape(shape)
     frequencies: Float[np.ndarray, "S A"] = counts / np.maximum(
         counts.sum(axis=1, keepdims=True), 1
     )
@@ -43,7 +48,7 @@ def action_frequencies(
 
 
 def with_logged_policy(
-    aligned: AlignedPolicies, logs: Logs, mask: Bool[np.ndarray, " n"]
+    aligned: AlignedPolicies, logs: AnyLogs, mask: Bool[np.ndarray, " n"]
 ) -> AlignedPolicies:
     """Add the logging policy, estimated by the frequencies of its actions, as the last one.
 
@@ -74,7 +79,8 @@ def with_logged_policy(
         )
     taken = aligned.codes(logs)[logs.action[mask]]
     n_states, n_actions = aligned.probabilities.shape[1:]
-    frequencies = action_frequencies(logs.state[mask], taken, (n_states, n_actions))
+    count = logs.count[mask] if isinstance(logs, CountedLogs) else None
+    frequencies = action_frequencies(logs.state[mask], taken, (n_states, n_actions), count)
     return aligned._replace(
         names=(*aligned.names, LOGGED),
         probabilities=np.concatenate([aligned.probabilities, frequencies[None]]),

@@ -17,7 +17,7 @@ def test_moved_probability_is_held_against_the_width_of_the_belief():
         ("calm", "doubtful", "lost"),
         np.array([0.01, 0.01, 0.01]),
         np.array([0.1, 0.02, 0.005]),
-        reward,
+        float(np.std(reward)),
     )
     assert [(w.policy, w.abstain) for w in found] == [("doubtful", False), ("lost", True)]
     assert "off by 0.5 sds" in found[0].reason
