@@ -1,12 +1,15 @@
-"""What the log holds of every policy: effective rows, unlogged actions, the largest episode."""
+"""What the log holds of every policy, and what it does not.
+
+Effective rows, unlogged actions, states without any logged action, and the largest episode.
+"""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bayesdice_ppl.belief import BeliefView, read_values
-from bayesdice_ppl.fitting.gauges import EFFECTIVE, EPISODE, UNLOGGED, Gauge
+from bayesdice_ppl.belief import BeliefView, read_values, read_warnings
+from bayesdice_ppl.fitting.gauges import EFFECTIVE, EPISODE, LOST, PREDICTED, UNLOGGED, Gauge
 from bayesdice_ppl.plots.forest import in_order
 from bayesdice_ppl.plots.layout import BOTTOM, FONT, GAP, ROW, SIDE, SMALL_FONT, TOP, place, widest
 
@@ -19,6 +22,7 @@ _PANEL, _BETWEEN = 2.0, 0.35
 PANELS: tuple[tuple[str, str, Gauge, bool], ...] = (
     ("effective_sample_size", "effective transitions", EFFECTIVE, True),
     ("moved_mass", "share of steps with\nunlogged actions", UNLOGGED, False),
+    ("lost_mass", "share of steps after a state\nwithout a logged action", PREDICTED, False),
     ("influential_episode_share", "largest episode's\nshare of the evidence", EPISODE, False),
 )
 """Variable, what it is called, its gauge, and whether its axis is logarithmic."""
@@ -37,8 +41,9 @@ def support(belief: "xr.DataTree", *, order: Sequence[str] | None = None) -> "Pl
     Returns
     -------
     arviz_plots.PlotCollection
-        Three plots with a row for each policy. What is past a gauge's first threshold, a dashed
-        line, is a cross.
+        Four plots with a row for each policy. What is past a gauge's first threshold, a dashed
+        line, is a cross. So is every share after a state without a logged action, however small,
+        that the belief warns of because nothing predicts what such a state is worth.
 
     Raises
     ------
@@ -64,6 +69,9 @@ def support(belief: "xr.DataTree", *, order: Sequence[str] | None = None) -> "Pl
         backend="matplotlib",
         figure_kwargs={"layout": "none"},
     )
+    # Its threshold depends on whether other states predict it, which the belief's warning knows.
+    warned = read_warnings(belief, tuple(order)) or ()
+    lost = [each.policy for each in warned if each.name == LOST.name]
     figure, n = collection.get_viz("figure"), len(order)
     rows = np.arange(n)[::-1]
     boxes, names = {}, None
@@ -71,6 +79,8 @@ def support(belief: "xr.DataTree", *, order: Sequence[str] | None = None) -> "Pl
         axes = collection.get_target(None, {"measure": name})
         values = entries[name]
         past = np.array([bool(gauge.judge("", float(value), "")) for value in values])
+        if name == "lost_mass":
+            past |= np.isin(order, lost)
         for row in range(n - 2, -1, -2):
             axes.axhspan(row - 0.5, row + 0.5, color="0.95", linewidth=0, zorder=-2)
         axes.plot(values[~past], rows[~past], "o", color="C0", markeredgecolor="white")
