@@ -111,10 +111,10 @@ assert max(truth, key=truth.get) == "nobody"
 assert bd.select(first, bd.scores.regret(k=1)).launch[0] == "everybody"
 
 # %% [markdown]
-# The belief recommends what is truly worst, and is sure of it. It does not lie about the log: customers with a
-# discount did buy more. But the staff gave the discount to those who had come to buy. No number
-# that is made of these three columns can show it. More rows make it worse: the intervals shrink
-# around the wrong values.
+# The belief recommends what is truly worst, and is sure of it. It does not lie about the log:
+# customers with a discount did buy more. But the staff gave the discount to those who had come to
+# buy. No number that is made of these three columns can show it. More rows make it worse: the
+# intervals shrink around the wrong values.
 #
 # **What finds it out: the probabilities with which the offers were made.** The shop's system had
 # them. If they vary within a segment, and sales vary with them, then whoever made the offers saw
@@ -132,8 +132,8 @@ for verdict in diagnosis.verdicts:
 print(bd.select(warned, bd.scores.regret(k=1)).answer)
 
 # %% [markdown]
-# The values are the same, and so is the order. The recommendation is gone, and the reason says
-# what to do: put what the staff saw into the state. Somebody did write it down after all.
+# The values are the same, and so is the order. The recommendation is gone, and the reason says what
+# to do: put what the staff saw into the state. Somebody did write it down after all.
 
 # %%
 whole = bd.Logs.from_dataframe(
@@ -202,8 +202,8 @@ assert bd.diagnose(second, tried, proposals).verdict("free delivery").word == "d
 # ## Third belief: a setting that somebody liked
 #
 # The third mistake is in no log. It is in the settings. "Let us regularize," says a colleague, and
-# sets the prior sd of the ratio to 0.1, where the default has 10. So every rule is taken to be close
-# to what the staff did.
+# sets the prior sd of the ratio to 0.1, where the default has 10. So every rule is taken to be
+# close to what the staff did.
 
 # %%
 part = bd.Logs.from_dataframe(whole.to_dataframe().head(1000))
