@@ -10,6 +10,10 @@ import pytest
 ROOT = Path(__file__).parent.parent
 SCRIPTS = sorted((ROOT / "notebooks").glob("*.py"))
 SAID = {
+    "02_frozen_lake": "Go live: careful, bold at the start",
+    "06_scores": "regret@2 from an independent belief loses +",
+    "11_router": "Chosen: by kind. Truly best within the budget: by kind.",
+    "12_exploration": "The last policy is within 0.0% of the best.",
     "09_patients": "with patient_id: 90 % intervals of the gain held it in",
     "04_trust": "They do not cover for everybody",
 }
