@@ -12,6 +12,9 @@ SCRIPTS = sorted((ROOT / "notebooks").glob("*.py"))
 SAID = {
     "02_frozen_lake": "Go live: careful, bold at the start",
     "03_ratio": "by row is worse by",
+    "01_quickstart": "Try bts_sharp",
+    "05_comparing": "lines is worse by",
+    "07_your_own": "our guide",
     "06_scores": "regret@2 from an independent belief loses +",
     "11_router": "Chosen: by kind. Truly best within the budget: by kind.",
     "12_exploration": "The last policy is within 0.0% of the best.",
