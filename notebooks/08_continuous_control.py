@@ -1,0 +1,155 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # Continuous control: a pendulum, a robot arm and a network
+#
+# A motor holds a pendulum. The engineers have a controller that works, and three others: one that
+# pumps harder, one softer, one with a noisy drive. Mounting one costs a day. Which should be mounted,
+# if all that is there are the recordings of the old one?
+#
+# States are vectors and torques are numbers, so no two rows are alike. The ratio has to be a function.
+# By default it is the ratio of the action densities, times the exponential of smooth features. A
+# network can take the place of the features. We look at both, on Pendulum and on Reacher, against
+# true values.
+
+# %%
+import arviz as az
+import jax
+import jax.numpy as jnp
+import matplotlib.pyplot as plt
+import numpy as np
+import polars as pl
+
+import bayesdice_ppl as bd
+
+GAMMA = 0.99
+
+# %% [markdown]
+# ## A pendulum
+#
+# Gymnasium's Pendulum, many copies at once in NumPy. The reward is minus the squared angle from the
+# top, and a little for speed and torque.
+
+
+# %%
+def controller(pump):
+    """Mean torque for (cos, sin, speed): pump energy when it lacks, damp near the top."""
+
+    def mean(obs):
+        cosine, sine, speed = obs[:, 0], obs[:, 1], obs[:, 2]
+        lacking = -(speed**2 / 6.0 + 5.0 * (cosine - 1.0))
+        near = (1.0 + cosine) / 2.0
+        pumped = 2.0 * jnp.tanh(pump * lacking * speed / 2.0)
+        return (pumped - near * (sine + 0.2 * speed))[:, None]
+
+    return mean
+
+
+old = bd.GaussianPolicy(controller(0.03), 0.8)
+policies = {
+    "harder": bd.GaussianPolicy(controller(0.05), 0.6),
+    "softer": bd.GaussianPolicy(controller(0.02), 0.6),
+    "noisy": bd.GaussianPolicy(controller(0.03), 1.1),
+}
+
+
+def observe(state):
+    return np.stack([np.cos(state[:, 0]), np.sin(state[:, 0]), state[:, 1]], axis=1)
+
+
+def play(policy, copies, steps, rng):
+    """Observations, torques, rewards and densities, each (steps, copies, ...)."""
+    state = rng.uniform([-np.pi, -1.0], [np.pi, 1.0], size=(copies, 2))
+    mean, sd = jax.jit(policy.mean), float(policy.sd)
+    seen = []
+    for _ in range(steps):
+        obs = observe(state)
+        noise = rng.standard_normal(copies)
+        torque = np.asarray(mean(obs))[:, 0] + sd * noise
+        angle, speed = (state[:, 0] + np.pi) % (2 * np.pi) - np.pi, state[:, 1]
+        force = np.clip(torque, -2.0, 2.0)
+        reward = -(angle**2 + 0.1 * speed**2 + 0.001 * force**2)
+        speed = np.clip(speed + 0.05 * (15.0 * np.sin(angle) + 3.0 * force), -8.0, 8.0)
+        state = np.stack([angle + 0.05 * speed, speed], axis=1)
+        density = np.exp(-(noise**2) / 2) / (sd * np.sqrt(2 * np.pi))
+        seen.append((obs, torque, reward, density, observe(state)))
+    return [np.array(each) for each in zip(*seen, strict=True)]
+
+
+rng = np.random.default_rng(0)
+EPISODES, STEPS = 40, 200
+obs, torque, reward, density, following = play(old, EPISODES, STEPS, rng)
+
+
+def column(x):
+    """Episode after episode."""
+    return np.swapaxes(x, 0, 1).reshape(EPISODES * STEPS, *x.shape[2:])
+
+
+table = {f"obs_{j}": column(obs)[:, j] for j in range(3)}
+table |= {f"next_obs_{j}": column(following)[:, j] for j in range(3)}
+table |= {
+    "episode_id": np.repeat(np.arange(EPISODES), STEPS),
+    "step": np.tile(np.arange(STEPS), EPISODES),
+    "action_0": column(torque),
+    "reward": column(reward),
+    "propensity": column(density),
+}
+logs = bd.Logs.from_dataframe(pl.DataFrame(table))
+logs
+
+# %% [markdown]
+# Where was the old controller? And how much is each of these rows worth to another one?
+
+# %%
+belief = bd.fit(logs, policies, gamma=GAMMA, rng_key=jax.random.key(1))
+ratio = belief["constant_data/pilot_ratio"].sel(policy="harder").values
+angle = np.arctan2(table["obs_1"], table["obs_0"])
+figure, axes = plt.subplots(figsize=(6.5, 4), layout="constrained")
+dots = axes.scatter(
+    angle, table["obs_2"], c=np.clip(ratio, 0.0, 3.0), s=4, cmap="viridis", rasterized=True
+)
+axes.set(xlabel="angle from the top (rad)", ylabel="speed (rad/s)", title="Ratio of 'harder'")
+figure.colorbar(dots, label="ratio (3 and more: yellow)")
+plt.show()
+
+# %% [markdown]
+# The harder controller is more often at the top, at rest.
+
+# %%
+truth, error = {}, {}
+for name, policy in policies.items():
+    rewards = play(policy, 2000, 1000, np.random.default_rng(1))[2]
+    weight = (1 - GAMMA) * GAMMA ** np.arange(1000)
+    returns = weight @ rewards
+    truth[name], error[name] = float(returns.mean()), float(returns.std() / np.sqrt(2000))
+print({name: f"{truth[name]:.2f} +- {error[name]:.2f}" for name in truth})
+bd.plots.forest(belief, truth=truth)
+
+# %%
+print(bd.select(belief, bd.scores.regret(k=1)).answer)
+for verdict in bd.diagnose(belief, logs, policies).verdicts:
+    print(verdict)
+
+
+# %%
+def off(one, known):
+    """How far means are from the truth, in sds of the belief."""
+    value = one["posterior/value"].squeeze("chain")
+    return {
+        name: round(float((value.sel(policy=name).mean() - v) / value.sel(policy=name).std()), 1)
+        for name, v in known.items()
+    }
+
+
+print("off by, in sds:", off(belief, truth))
