@@ -307,7 +307,7 @@ beliefs = {
 }
 az.plot_dist(
     beliefs, var_names=["value"], figure_kwargs={"figsize": (8, 3), "figsize_units": "inches"}
-)
+).add_legend("model", title="", loc="upper right")
 
 # %%
 assert abs(ours.mean() - closed.mean()) < 0.2 * closed.std()

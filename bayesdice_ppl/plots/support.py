@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 _PANEL, _BETWEEN = 2.0, 0.35
 """Inches of a panel, and between two."""
+_WIDE = 200
+"""Largest number over the least from which a logarithmic axis has powers of ten alone, and from the
+square of which not all of them."""
 PANELS: tuple[tuple[str, str, Gauge, bool], ...] = (
     ("effective_sample_size", "effective transitions", EFFECTIVE, True),
     ("moved_mass", "share of steps with\nunlogged actions", UNLOGGED, False),
@@ -88,8 +91,13 @@ def support(belief: "xr.DataTree", *, order: Sequence[str] | None = None) -> "Pl
         axes.axvline(gauge.warns, color="0.5", linestyle="--", linewidth=1, zorder=-1)
         if logarithmic:
             axes.set_xscale("log")
-            axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 3.0), numticks=5))
-            axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:,.4g}"))
+            # Ticks between powers of ten only where there is room for their numbers.
+            low, high = axes.get_xlim()
+            subs = (1.0, 3.0) if high < _WIDE * low else (1.0,)
+            axes.xaxis.set_major_locator(
+                LogLocator(subs=subs, numticks=5 if high < _WIDE**2 * low else 4)
+            )
+            axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:,.10g}"))
             axes.xaxis.set_minor_locator(NullLocator())
         else:
             axes.set_xlim(-0.05 * max(gauge.warns, values.max()), None)

@@ -82,6 +82,24 @@ def test_what_is_past_a_gauge_is_a_cross(n):
         np.testing.assert_allclose(np.sort(crosses), np.sort(values[past]))
 
 
+@pytest.mark.parametrize("most", [300.0, 10_000.0, 1e6], ids=["hundreds", "thousands", "millions"])
+def test_numbers_of_effective_rows_do_not_overlap(most):
+    belief = belief_of(3, effective_sample_size=np.array([most / 10, most / 3, most]))
+    collection = bd.plots.support(belief)
+    axes = collection.get_target(None, {"measure": "effective_sample_size"})
+    collection.get_viz("figure").canvas.draw()
+    low, high = axes.get_xlim()
+    shown = [
+        label
+        for label in axes.get_xticklabels()
+        if label.get_text() and low <= label.get_position()[0] <= high
+    ]
+    boxes = [label.get_window_extent() for label in shown]
+    assert len(boxes) >= 2
+    assert all(left.x1 < right.x0 for left, right in pairwise(boxes))
+    assert not any("e+" in label.get_text() for label in shown)
+
+
 @pytest.mark.parametrize(
     ("lost", "named_gauge", "crossed"),
     [(0.1, "", True), (0.01, "", False), (0.01, "lost mass", True)],
