@@ -1,5 +1,5 @@
 # Every target sets up .venv by itself; after that only .venv/bin/... is called.
-.PHONY: demo test unit test-slow lint format types bench docs docs-links train-reacher clean venv
+.PHONY: demo test unit test-slow lint format types bench docs docs-links notebooks train-reacher clean venv
 .DEFAULT_GOAL := test
 
 BIN := .venv/bin
@@ -52,6 +52,10 @@ docs: venv
 docs-links: venv
 	@sh .ci/venv.sh docs
 	$(SPHINX) --builder linkcheck . docs/_build/linkcheck
+
+# Scripts with their outputs beside them; of some alone: make notebooks ONLY="04_trust 06_scores".
+notebooks: venv
+	$(BIN)/python .ci/notebooks.py $(ONLY)
 
 # In an environment of its own: PyTorch is large, and nothing else needs it.
 train-reacher: venv

@@ -1,8 +1,8 @@
 """What takes long says what it does: one line for each stage that is open, after two seconds.
 
 Code opens a `stage`, and counts its parts where it has some. Nothing is shown where the standard
-error is no terminal and no notebook, in a process that another one started, or while `silent` is
-open. What is done within two seconds is not shown either.
+error is no terminal and no notebook with ipywidgets, in a process that another one started, or
+while `silent` is open. What is done within two seconds is not shown either.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import threading
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, final
 
 from bayesdice_ppl.plain import plain_text
@@ -123,6 +124,9 @@ class _Display:
         # Processes that another one started share its terminal.
         started = multiprocessing.parent_process() is not None
         if started or not (console.is_terminal or console.is_jupyter):
+            return
+        # Rich draws in notebooks by ipywidgets, and without it warns in every cell.
+        if console.is_jupyter and find_spec("ipywidgets") is None:
             return
         with self._lock:
             if not self.stages or self.silent:

@@ -99,3 +99,26 @@ def test_processes_that_another_one_started_show_nothing():
     """They share its terminal."""
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
         assert pool.submit(show_in_another_process).result() == ""
+
+
+@pytest.mark.parametrize("installed", [True, False])
+def test_a_notebook_without_widgets_is_left_alone(terminal, monkeypatch, installed):
+    # Rich would draw by ipywidgets, and warn in every cell where it is not installed.
+    console = Console(file=io.StringIO(), force_jupyter=True, width=100)
+    started = []
+
+    class Bars:
+        def __init__(self, *_, **__):
+            self.add_task = self.remove_task = self.update = lambda *_, **__: 0
+            self.start = lambda: started.append(self)
+            self.stop = lambda: None
+
+    monkeypatch.setattr(progress._DISPLAY, "console", console)
+    monkeypatch.setattr(progress, "find_spec", lambda name: object() if installed else None)
+    monkeypatch.setattr("rich.progress.Progress", Bars)
+    with stage("fit"):
+        for _ in range(50):
+            if started:
+                break
+            time.sleep(0.01)
+    assert bool(started) is installed

@@ -343,7 +343,9 @@ def _self_check(view: BeliefView, logs: AnyLogs) -> Check:
     )
     if not earned.standard_error > 0.0:
         return check(None, f"{message}. Without a standard error the two cannot be compared.")
-    unseen = f"{earned.tail:.0%} of the discounted weight lies beyond the end of the episodes"
+    # The tail is relative to the weight that was logged.
+    beyond = earned.tail / (1.0 + earned.tail)
+    unseen = f"{beyond:.0%} of the discounted weight lies beyond the end of the episodes"
     if earned.tail > TAIL_MAX:
         return check(None, f"{message}. The two cannot be compared: {unseen}.")
     distance = abs(mean - earned.value) / earned.standard_error

@@ -1,6 +1,7 @@
 """The intervals of every policy's value, one below the other."""
 
 from collections.abc import Mapping, Sequence
+from math import isfinite
 from typing import TYPE_CHECKING, Literal
 
 from bayesdice_ppl.belief import BeliefView, ValueDraws, Which, make_belief, read_values
@@ -18,6 +19,7 @@ def forest(
     *,
     order: Sequence[str] | None = None,
     statistic: Which = "value",
+    truth: Mapping[str, float] | None = None,
     backend: Literal["matplotlib", "bokeh"] = "matplotlib",
 ) -> "PlotCollection":
     """Draw the 50 % and 90 % intervals of every policy's value, best on top.
@@ -34,6 +36,9 @@ def forest(
     statistic : str or mapping of str to float
         Which values, as for `bayesdice_ppl.select`. The line of the logging policy's value is drawn
         for the belief's own value.
+    truth : mapping of str to float, optional
+        Policy -> its true value, where it is known, as in a simulated world: drawn as a cross.
+        Policies of which it is not known may be left out. Matplotlib alone draws it.
     backend : {"matplotlib", "bokeh"}
         What ArviZ draws with. Bokeh, where it is installed, keeps ArviZ's own layout.
 
@@ -47,12 +52,14 @@ def forest(
     BeliefError
         If the belief lacks draws or names, or `logged_value` is not a finite number.
     SettingsError
-        If `order` names a policy that the belief does not have, names one twice, or is empty.
+        If `order` or `truth` names a policy that the belief does not have, `order` names one twice
+        or is empty, a true value is not a finite number, or there is a truth for Bokeh.
     """
     from arviz_plots import add_lines, plot_forest
 
     draws = read_values(belief, statistic)
     order = in_order(draws, order)
+    crosses = _true_values(truth, draws.names, backend)
     columns = [draws.names.index(name) for name in order]
     shown = make_belief(draws.values[..., columns], order)
     own = not isinstance(statistic, Mapping) and str(statistic) == "value"
@@ -76,7 +83,37 @@ def forest(
         collection.coords = None
     if backend == "matplotlib":
         _finish(collection, len(order), logged, BeliefView(belief).method)
+        _mark(collection, {row: crosses[name] for row, name in enumerate(order) if name in crosses})
     return collection
+
+
+def _true_values(
+    truth: Mapping[str, float] | None, names: Sequence[str], backend: str
+) -> dict[str, float]:
+    """Check the true values; none if there are none."""
+    if truth is None:
+        return {}
+    if backend != "matplotlib":
+        raise SettingsError(f"truth: only matplotlib draws it, found backend={backend!r}.")
+    for name, value in truth.items():
+        if name not in names:
+            raise SettingsError(
+                f"truth: expected names in the belief ({listed(names)}), found {name!r}."
+            )
+        if not isfinite(float(value)):
+            raise SettingsError(f"truth: expected a finite number for {name!r}, found {value!r}.")
+    return {name: float(value) for name, value in truth.items()}
+
+
+def _mark(collection: "PlotCollection", crosses: Mapping[int, float]) -> None:
+    """Draw true values as crosses in their rows, counted from the top, and say so."""
+    if not crosses:
+        return
+    axes = collection.get_target(None, {"column": "forest"})
+    top = round(axes.get_ylim()[1] - 0.5)
+    rows = [top - row for row in crosses]
+    axes.plot(list(crosses.values()), rows, "kX", markersize=8, markeredgecolor="white", zorder=5)
+    set_caption(axes, axes.get_title(loc="left"), "cross: true value")
 
 
 def in_order(draws: ValueDraws, order: Sequence[str] | None) -> list[str]:

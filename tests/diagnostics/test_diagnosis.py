@@ -72,6 +72,16 @@ def test_logs_that_earned_something_else_fail_the_self_check(sound):
     assert {verdict.word for verdict in diagnosis.verdicts} == {"look"}
 
 
+def test_weight_beyond_the_episodes_is_a_share_of_all_of_it(sound):
+    logs, _, belief = sound
+    other = belief.copy(deep=True)
+    # Half as much weight lies beyond the episodes as in them: a third of all.
+    other.attrs["logged_value_tail"] = 0.5
+    found = named(bd.diagnose(other, logs))["self-check"]
+    assert found.passed is None
+    assert "33% of the discounted weight lies beyond" in found.message
+
+
 def test_a_standard_error_that_is_none_is_unknown_and_not_ok(sound):
     logs, _, belief = sound
     for error in (float("nan"), 0.0):

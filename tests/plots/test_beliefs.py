@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import bayesdice_ppl as bd
-from bayesdice_ppl.belief import make_belief
+from bayesdice_ppl.belief import SupportWarning, make_belief
 from bayesdice_ppl.errors import BayesDiceError
 from bayesdice_ppl.groups.residuals import mean_residuals
 from bayesdice_ppl.selection.ranks import rank_probabilities
@@ -21,15 +21,16 @@ def named(n):
     return [f"policy {i}" if i % 7 else f"a longer name, $5 or $6, {i}" for i in range(n)]
 
 
-def belief_of(n):
+def belief_of(n, **more):
     rng = np.random.default_rng(0)
     values = rng.normal(size=(300, n)) + 0.5 * rng.normal(size=(300, 1)) + 0.02 * np.arange(n)
     gauges = {
         "effective_sample_size": np.linspace(3.0, 300.0, n),
         "moved_mass": np.linspace(0.0, 0.1, n),
+        "lost_mass": np.linspace(0.05, 0.0, n),
         "influential_episode_share": np.linspace(0.1, 0.9, n),
     }
-    return make_belief(values, named(n), logged_value=0.1, **gauges)
+    return make_belief(values, named(n), logged_value=0.1, **gauges | more)
 
 
 def inside(texts, figure):
@@ -71,6 +72,7 @@ def test_what_is_past_a_gauge_is_a_cross(n):
     for name, threshold, low in (
         ("effective_sample_size", 20.0, True),
         ("moved_mass", 0.02, False),
+        ("lost_mass", 0.02, False),
         ("influential_episode_share", 0.75, False),
     ):
         axes = collection.get_target(None, {"measure": name})
@@ -78,6 +80,39 @@ def test_what_is_past_a_gauge_is_a_cross(n):
         values = belief["constant_data"][name].values
         past = values <= threshold if low else values > threshold
         np.testing.assert_allclose(np.sort(crosses), np.sort(values[past]))
+
+
+@pytest.mark.parametrize("most", [300.0, 10_000.0, 1e6], ids=["hundreds", "thousands", "millions"])
+def test_numbers_of_effective_rows_do_not_overlap(most):
+    belief = belief_of(3, effective_sample_size=np.array([most / 10, most / 3, most]))
+    collection = bd.plots.support(belief)
+    axes = collection.get_target(None, {"measure": "effective_sample_size"})
+    collection.get_viz("figure").canvas.draw()
+    low, high = axes.get_xlim()
+    shown = [
+        label
+        for label in axes.get_xticklabels()
+        if label.get_text() and low <= label.get_position()[0] <= high
+    ]
+    boxes = [label.get_window_extent() for label in shown]
+    assert len(boxes) >= 2
+    assert all(left.x1 < right.x0 for left, right in pairwise(boxes))
+    assert not any("e+" in label.get_text() for label in shown)
+
+
+@pytest.mark.parametrize(
+    ("lost", "named_gauge", "crossed"),
+    [(0.1, "", True), (0.01, "", False), (0.01, "lost mass", True)],
+    ids=["past", "below", "warned"],
+)
+def test_steps_of_which_the_log_says_nothing_are_shown(lost, named_gauge, crossed):
+    name = named(3)[1]
+    warning = SupportWarning(name, "reaches nothing.", True, named_gauge, lost, 1e-6)
+    warnings = (warning,) if named_gauge else ()
+    belief = belief_of(3, lost_mass=np.array([0.0, lost, 0.0]), support_warnings=warnings)
+    axes = bd.plots.support(belief).get_target(None, {"measure": "lost_mass"})
+    crosses = next(line for line in axes.lines if line.get_marker() == "X").get_xdata()
+    np.testing.assert_allclose(crosses, [lost] if crossed else [])
 
 
 @pytest.mark.parametrize("n", [3, slow(60)])

@@ -455,3 +455,26 @@ def test_the_method_of_a_belief_that_is_not_bayesdice_s_is_named():
         box = written.get_window_extent()
         assert box.y1 <= figure.bbox.y1
         assert box.x1 <= figure.bbox.x1
+
+
+def test_true_values_are_crosses_in_their_rows():
+    truth = {"a": 0.0005, "c": 0.003}
+    _, _, intervals = parts(plots.forest(belief_of(["a", "b", "c"]), truth=truth))
+    (marks,) = [line for line in intervals.lines if line.get_marker() == "X"]
+    # The best on top: c in row 2, a in row 0; b has no truth.
+    assert dict(zip(marks.get_ydata(), marks.get_xdata(), strict=True)) == {2: 0.003, 0: 0.0005}
+    assert intervals.get_title(loc="left").endswith("; cross: true value")
+
+
+@pytest.mark.parametrize(
+    ("truth", "backend", "message"),
+    [
+        ({"d": 1.0}, "matplotlib", "truth: expected names in the belief"),
+        ({"a": float("nan")}, "matplotlib", "truth: expected a finite number for 'a'"),
+        ({"a": 1.0}, "bokeh", "truth: only matplotlib draws it"),
+    ],
+    ids=["unknown", "nan", "bokeh"],
+)
+def test_true_values_are_checked(truth, backend, message):
+    with pytest.raises(SettingsError, match=message):
+        plots.forest(belief_of(["a", "b"]), truth=truth, backend=backend)

@@ -85,7 +85,8 @@ for panel, rounds in zip(panels, shown, strict=True):
     running.append(int((mean + 1.645 * sd >= mean[best] - 1.645 * sd[best]).sum()))
     panel.errorbar(range(64), mean[order], 1.645 * sd[order], fmt=".", lw=0.8, label="belief, 90 %")
     panel.plot(range(64), truth[order], color="black", label="true value")
-    panel.set(title=f"after {rounds} rounds: {running[-1]} in the running", xlabel="policy")
+    after = f"after {rounds} round{'s' if rounds > 1 else ''}"
+    panel.set(title=f"{after}:\n{running[-1]} in the running", xlabel="policy")
 panels[0].set_ylabel("value (reward per step)")
 panels[0].legend()
 plt.show()
@@ -99,6 +100,7 @@ plt.show()
 plt.plot(done.rounds["round"], done.rounds["regret"])
 plt.xlabel("round")
 plt.ylabel("regret (reward)")
+plt.ylim(bottom=0)
 plt.show()
 print(
     f"In the running after {shown[0]} round: {running[0]} of 64; after {shown[-1]}: {running[-1]}. "

@@ -92,6 +92,9 @@ routers = {
 belief = bd.fit(logs, routers, gamma=0.0, rng_key=jax.random.key(0))
 az.summary(belief, var_names=["accepted", "cents"], kind="stats", round_to=3)
 
+# %%
+bd.plots.forest(belief, statistic="cents")
+
 # %% [markdown]
 # The draws are joint over routers *and* rewards. So whatever is computed from both has an honest
 # width: a trade of one for the other, or the probability that a router gives up little *and* saves
