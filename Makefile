@@ -23,7 +23,7 @@ unit: venv
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not slow"
 
 test-slow: venv
-	@sh .ci/venv.sh docs
+	@sh .ci/venv.sh docs notebooks
 	$(BIN)/python -m pytest -m slow
 
 lint: venv
@@ -55,6 +55,7 @@ docs-links: venv
 
 # Scripts with their outputs beside them; of some alone: make notebooks ONLY="04_trust 06_scores".
 notebooks: venv
+	@sh .ci/venv.sh notebooks
 	$(BIN)/python .ci/notebooks.py $(ONLY)
 
 # In an environment of its own: PyTorch is large, and nothing else needs it.

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Make .venv when it is missing, broken, of a wrong Python, or older than setup.cfg.
-# With an argument (`docs`), put the packages of that extra into it as well, once.
+# With arguments (`docs notebooks`), put the packages of these extras into it as well, once.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -19,15 +19,16 @@ sys.exit(not all(u.find_spec(name) for name in names))') 2>/dev/null
 }
 
 more() {
-    [ -n "$1" ] || return 0
-    [ ! -f ".venv/.ready-$1" ] || return 0
-    echo "Adding the packages of the extra '$1' to .venv (once)."
-    .venv/bin/python -m pip install --quiet --no-compile --editable ".[$1]"
-    touch ".venv/.ready-$1"
+    for extra in "$@"; do
+        [ ! -f ".venv/.ready-$extra" ] || continue
+        echo "Adding the packages of the extra '$extra' to .venv (once)."
+        .venv/bin/python -m pip install --quiet --no-compile --editable ".[$extra]"
+        touch ".venv/.ready-$extra"
+    done
 }
 
 if fresh; then
-    more "${1:-}"
+    more "$@"
     exit 0
 fi
 
@@ -37,9 +38,9 @@ for candidate in python3.13 python3.14 python3.12 python3; do
         "$candidate" -m venv --clear .venv || continue
         .venv/bin/python -m pip install --quiet --upgrade pip
         # Bytecode is made of what is imported, when it is: most of it never is.
-        .venv/bin/python -m pip install --quiet --no-compile --editable '.[test,notebooks]'
+        .venv/bin/python -m pip install --quiet --no-compile --editable '.[test]'
         touch .venv/.ready
-        more "${1:-}"
+        more "$@"
         exit 0
     fi
 done
