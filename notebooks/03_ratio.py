@@ -185,6 +185,7 @@ by_row = bd.features.table(rows, states=list(range(16)), actions=list(range(4)))
 coarse = bd.fit(logs, policies, gamma=GAMMA, rng_key=jax.random.key(2), features=by_row)
 for verdict in bd.diagnose(coarse, logs, policies).verdicts:
     print(verdict)
+assert bd.diagnose(coarse, logs, policies).verdict("new").word == "do not use"
 print(f"true value {true_value:.4f}")
 for name, one in (("by field", belief), ("by row", coarse)):
     value = one["posterior/value"]
@@ -194,8 +195,8 @@ assert (
 )
 
 # %% [markdown]
-# "Good", a narrow belief, and the value is far off. Here is its map. Within a row it has the same
-# ratio everywhere.
+# A narrow belief, and the value is far off. The verdict tells: on single fields, which the features
+# do not know, the ratio fails. Here is its map. Within a row it has the same ratio everywhere.
 
 # %%
 state = logs.to_dataframe()["state"].cast(int).to_numpy()
@@ -217,9 +218,9 @@ draw_map(panels[2], time.mean(axis=0) - truth, "by field", "+.3f", cmap="PuOr", 
 plt.show()
 
 # %% [markdown]
-# No check of one belief sees it: the constraints that it was given are met. Another belief on finer
-# features does. `compare` judges both by episodes that they were not fitted to, on functions that
-# tell fields apart.
+# The constraints that it was given are met, so it is the other functions that find it out. By how
+# much a finer belief is better, `compare` says. It judges both by episodes that they were not
+# fitted to, on functions that tell fields apart.
 
 # %%
 compared = bd.compare(
@@ -237,5 +238,5 @@ assert compared.ties == ("by field",)
 #
 # * Use the ratio: it says where a candidate will spend its time before it is let loose.
 # * Do not quote its intervals as you quote the value's.
-# * A ratio on coarse features is a coarse map, and says nothing of that itself. Compare it with a
-#   finer one on held-out episodes before you believe either.
+# * A ratio on coarse features is a coarse map. Read its verdict, and compare it with a finer one on
+#   held-out episodes before you believe either.

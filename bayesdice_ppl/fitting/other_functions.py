@@ -1,6 +1,11 @@
-"""Smooth functions, drawn apart from those that a belief is fitted to, to judge it by."""
+"""Functions apart from those that a belief is fitted to, to judge it by.
+
+Of vectors they are smooth, and drawn; of labels they are the pairs of state and action.
+"""
 
 from __future__ import annotations
+
+import numpy as np
 
 from bayesdice_ppl import features as feature_maps
 from bayesdice_ppl.features import FeatureChoice
@@ -14,7 +19,7 @@ MOST_NUMBERS = 50_000_000
 
 
 def other_functions(logs: Logs, n_policies: int, *, sees_action: bool) -> FeatureChoice | None:
-    """Smooth functions to judge a fit by: random waves, and each number of the state by itself.
+    """Functions to judge a fit by: random waves, and each number of the state by itself; or pairs.
 
     Parameters
     ----------
@@ -28,9 +33,10 @@ def other_functions(logs: Logs, n_policies: int, *, sees_action: bool) -> Featur
     Returns
     -------
     FeatureChoice or None
-        None where there is no vector to look at, and where they would take too much memory.
+        None where they would take too much memory.
     """
     most = MOST_NUMBERS // (logs.n_transitions * (n_policies if sees_action else 1))
+    most_pairs = MOST_NUMBERS // (len(logs.state_labels) * len(logs.action_labels) * n_policies)
     number = min(N_FUNCTIONS, most - most % 2)
     if number < FEWEST_FUNCTIONS:
         return None
@@ -44,7 +50,12 @@ def other_functions(logs: Logs, n_policies: int, *, sees_action: bool) -> Featur
     if logs.vector_states and logs.vector_actions:
         return feature_maps.fourier(number)
     if not (logs.vector_states or logs.vector_actions):
-        return None
+        # Of labels there are no others than the pairs themselves.
+        n_pairs = len(np.unique(logs.state * len(logs.action_labels) + logs.action))
+        pairs = feature_maps.product(
+            feature_maps.one_hot(of="state"), feature_maps.one_hot(of="action")
+        )
+        return pairs if n_pairs <= most_pairs else None
     vector, label = ("state", "action") if logs.vector_states else ("action", "state")
     labels = logs.action_labels if logs.vector_states else logs.state_labels
     each = number // len(labels)

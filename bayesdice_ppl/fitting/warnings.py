@@ -295,15 +295,22 @@ def unmet_constraint(
 ) -> list[SupportWarning]:
     """Warn when no ratio on these features, or none that was trained, meets the constraint."""
     trained = settings.needs_training
-    if (settings.tabular and not trained) or not settings.constraint.penalty.calibrated:
+    if not settings.constraint.penalty.calibrated:
         return []
     what = "no ratio on these features, under this prior, meets the constraint"
     help_ = "Log a policy closer to it, or give fit a list of features to choose from"
+    if settings.tabular:
+        what, help_ = (
+            "no ratio under this prior meets the constraint",
+            "Raise ratio_sd in Prior(...)",
+        )
     if trained:
         what, help_ = "its networks do not meet the constraint", "Raise steps in MinMax(...)"
     return [
         warning
         for name, value in zip(names, probability, strict=True)
+        # Of labels with an engine of one's own it may not be known.
+        if not (settings.tabular and np.isnan(value))
         for warning in gauges.UNMET.judge(
             name,
             value,

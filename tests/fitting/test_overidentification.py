@@ -1,6 +1,7 @@
 """J on functions that were not fitted, against its formula on raw rows."""
 
 import importlib
+import json
 
 import jax
 import numpy as np
@@ -11,6 +12,7 @@ from scipy.stats import f
 import bayesdice_ppl as bd
 from bayesdice_ppl.belief.schema import BeliefView
 from bayesdice_ppl.fitting.other_functions import other_functions
+from benchmarks.gauge_cases import process
 from benchmarks.overidentification import Linear, N, bandit_log
 from tests.linear_world import GAMMA, POLICIES, chain_log
 
@@ -152,11 +154,25 @@ def test_episodes_of_unequal_lengths_keep_its_size():
         assert abs(share - size) < 4.5 * np.sqrt(size * (1.0 - size) / len(found))
 
 
-@pytest.mark.parametrize("sees_action", [False, True])
-def test_labels_have_no_smooth_functions(sees_action):
+def test_state_features_of_labels_have_no_other_functions():
     columns = {"state": [0, 1, 0, 1], "action": [0, 1, 1, 0], "reward": [0.0, 1.0, 0.5, 0.2]}
     log = bd.Logs.from_dataframe(pl.DataFrame(columns), actions=[0, 1])
-    assert other_functions(log, 1, sees_action=sees_action) is None
+    assert other_functions(log, 1, sees_action=False) is None
+
+
+@pytest.mark.parametrize("states", [1, 4], ids=["each state", "four states as one"])
+def test_features_of_labels_are_judged_by_the_pairs(states):
+    # With each state apart the features are the pairs, and nothing is left to judge by.
+    rows = np.zeros((8, 3, 24 // states))
+    for state, action in np.ndindex(8, 3):
+        rows[state, action, 3 * (state // states) + action] = 1.0
+    features = bd.features.table(rows, states=list(range(8)), actions=[0, 1, 2])
+    logs = bd.Logs.from_dataframe(process(200, 20, 8))
+    candidate = {"a": bd.TabularPolicy(np.tile([0.8, 0.15, 0.05], (8, 1)))}
+    belief = fitted(logs, candidate, gamma=0.9, features=features)
+    warnings = json.loads(belief.attrs["support_warnings"])
+    said = [w for w in warnings if w["name"] == "other functions"]
+    assert [w["abstain"] for w in said] == ([] if states == 1 else [True])
 
 
 def test_episodes_that_repeat_each_other_are_not_judged():

@@ -109,3 +109,21 @@ def test_one_first_state_is_told_where_others_would_move_the_value():
     assert "one start" in said[0.5]
     assert "one start" not in said[1.0]
     assert "influential episode" not in said[0.5] + said[1.0]
+
+
+@pytest.mark.parametrize("ratio_sd", [10.0, 0.05])
+def test_a_prior_that_holds_the_ratio_at_one_is_told_on_labels(ratio_sd):
+    frame = pl.DataFrame({"state": 0, "action": [0, 1] * 200, "reward": [0.0, 1.0] * 200})
+    belief = bd.fit(
+        bd.Logs.from_dataframe(frame.with_columns(pl.col("reward") + pl.int_range(400) % 7)),
+        {"one": bd.TabularPolicy([[0.05, 0.95]])},
+        gamma=0.0,
+        rng_key=jax.random.key(0),
+        prior=bd.Prior(ratio_sd=ratio_sd),
+        draws=10,
+    )
+    said = [
+        w for w in json.loads(belief.attrs["support_warnings"]) if w["name"] == "unmet constraint"
+    ]
+    assert len(said) == (ratio_sd < 1.0)
+    assert all("Raise ratio_sd" in w["reason"] for w in said)
