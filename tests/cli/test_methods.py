@@ -181,7 +181,7 @@ def test_a_candidate_that_the_log_says_nothing_of_is_warned_about(tmp_path, run)
     # The candidate is marked in the table that is printed, and in both files.
     assert "[b]new[/b] ? " in out.out
     assert "known ?" not in out.out
-    assert "do not trust its numbers" in said
+    assert "Do not trust the numbers" in said
     assert "says too little about [b]new[/b]: this is no recommendation" in said
     table = pl.read_csv(tmp_path / "out" / "estimates.csv")
     marks = dict(table.select("policy", "thin").iter_rows())

@@ -261,7 +261,7 @@ class LazyRows(NamedTuple):
         return found.sort(*own).with_columns(pl.lit(0.0).alias(name) for name in none)
 
     def _beside(self, keys: pl.DataFrame, small: pl.DataFrame) -> nw.LazyFrame[Any]:
-        """The rows, each with the numbers of its line.
+        """The rows, each with the numbers of its line; the keys are those of all lines.
 
         One number stands for the four keys where labels are integers: a join on it is faster.
         """
@@ -324,8 +324,9 @@ class LazyRows(NamedTuple):
             How many rows count, and the largest of their numbers.
         """
         used, slope, level = numbers
-        small = pl.DataFrame({"slope": slope, "level": level}).filter(pl.Series(used))
-        frame = self._beside(keys.filter(pl.Series(used)), small)
+        small = pl.DataFrame({"slope": slope, "level": level, "counts": used})
+        # All lines are joined: the one number of a row is that of no other line among all alone.
+        frame = self._beside(keys, small).filter(nw.col("counts"))
         if common is not None:
             frame = frame.filter(nw.col(UNIT) != common)
         frame = frame.select((nw.col("slope") * nw.col(UNIT) + nw.col("level")).alias("number"))

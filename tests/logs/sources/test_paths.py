@@ -88,6 +88,6 @@ def test_the_page_about_sources_names_every_reader_and_every_layout():
     page = (Path(__file__).parents[3] / "docs" / "sources.md").read_text(encoding="utf-8")
     readers = [name for name in dir(Logs) if name.startswith("from_")]
     assert len(readers) > 10
-    own = ("from_dataframe", "from_source")
+    own = ("from_dataframe", "from_source", "from_lazy")
     assert [name for name in readers if name not in own and f"Logs.{name}(" not in page] == []
     assert [name for name in LAYOUTS if f"`{name}`" not in page and f'"{name}"' not in page] == []
