@@ -64,6 +64,7 @@ def test_beliefs_are_those_of_fit():
     assert found["sd"][1] == pytest.approx(belief["guide_sd"].item(), rel=1e-6)
 
 
+@pytest.mark.slow
 def test_a_log_of_thousands_of_visits_is_as_wide_as_the_formula_says():
     kind = CUT._replace(n=20_000, target=5.0, behavior=5.0)
     world = make_world(kind, 0)

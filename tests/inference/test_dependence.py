@@ -149,6 +149,7 @@ def test_a_row_with_most_of_the_weight_makes_no_groups():
     assert sum(bool(names) for names in found) <= stats.binom.ppf(1.0 - 1e-4, 20, 0.1)
 
 
+@pytest.mark.slow
 def test_independent_rows_are_seldom_taken_for_groups():
     group = np.repeat(np.arange(40), 10)
     found = [

@@ -105,6 +105,7 @@ def test_gymnasiums_steps_agree_with_the_table(env):
     assert len(visits) == 500 or np.all(visits[~never] > 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("env", first_few([*WORLDS.values()], 1), ids=WORLDS.keys())
 def test_a_million_sampled_steps_agree_with_the_table(env):
     n_states, n_actions, _ = env.outcomes.probability.shape

@@ -67,6 +67,7 @@ def test_a_bandits_arms_under_a_flat_prior():
         assert abs(found.upper - (means[k] + 1.6449 * sd)) < 5 * 2.11 * sd / draws**0.5
 
 
+@pytest.mark.slow
 def test_a_bandits_arms_under_an_informative_prior():
     # The fourth arm was never pulled, so that its draws are the prior of every arm.
     pulls, draws = (5, 8, 20), 20_000

@@ -96,6 +96,7 @@ def test_draws_are_joint():
     assert not np.allclose(other.draws, draws(first))
 
 
+@pytest.mark.slow
 def test_coverage_under_the_prior():
     rng, inside, trials = np.random.default_rng(0), 0, 400
     policy = TabularPolicy(np.array([[0.3, 0.7]]))

@@ -14,7 +14,6 @@ from bayesdice_ppl.errors import SettingsError
 from bayesdice_ppl.policies import TabularPolicy
 from tests.baselines.exhaustive import POLICY, SETTINGS, exact_value, exhaustive_logs, make_logs
 from tests.linear_world import GAMMA, POLICIES, TRUTH, chain_log
-from tests.marks import slow
 
 SIZES = {
     "kl": lambda x: x * np.log(x) - x + 1.0,
@@ -280,7 +279,8 @@ def test_no_spread_is_no_width():
     assert (found.lower, found.value, found.upper) == pytest.approx((1.5, 1.5, 1.5), rel=1e-6)
 
 
-@pytest.mark.parametrize("n", [50, slow(100)])
+@pytest.mark.slow
+@pytest.mark.parametrize("n", [50, 100])
 def test_coverage_on_a_bandit(n):
     rates, pi, level, trials = (0.8, 0.5), (0.75, 0.25), 0.9, 400
     rng = np.random.default_rng(0)
