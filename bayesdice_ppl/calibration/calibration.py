@@ -119,6 +119,20 @@ class Calibration:
         return tuple(name for name, miss in zip(self.names, short, strict=True) if miss)
 
     @property
+    def wide(self) -> tuple[str, ...]:
+        """Candidates whose 90 % intervals hold the truth too often for that to be chance.
+
+        Coverage is more than three points high, by the same test. Such intervals are honest, and
+        wider than they need to be.
+        """
+        from scipy.stats import binom
+
+        covered = self.coverage(JUDGED)
+        chance = binom.sf(np.round(covered * self.trials) - 1, self.trials, JUDGED)
+        much = (covered > JUDGED + SLACK) & (chance < CHANCE / len(self.names))
+        return tuple(name for name, found in zip(self.names, much, strict=True) if found)
+
+    @property
     def covers(self) -> bool:
         """Whether no candidate's intervals hold the truth too seldom."""
         return not self.missed
@@ -161,7 +175,13 @@ class Calibration:
             f"({self.kind})."
         ]
         told += [_misses(name, self.record(name)) for name in self.missed]
-        if self.covers:
+        if self.wide:
+            told += [
+                f"For {name} they are wider than they need to be: its errors are "
+                f"{self.record(name).stretch:.2g} times its sd."
+                for name in self.wide
+            ]
+        elif self.covers:
             told.append("That is as often as they should, as far as so many logs can tell.")
         if self.refused:
             told.append(

@@ -41,7 +41,13 @@ def within(share, expected, trials):
 
 @pytest.mark.parametrize(
     ("kind", "width"),
-    [("parametric", 1.0), ("parametric", 0.5), ("bootstrap", 0.5), ("sbc", 0.5)],
+    [
+        ("parametric", 1.0),
+        ("parametric", 0.5),
+        ("parametric", 2.0),
+        ("bootstrap", 0.5),
+        ("sbc", 0.5),
+    ],
 )
 def test_coverage_is_that_of_the_procedure(kind, width, pulls):
     logs, policies = pulls
@@ -61,7 +67,9 @@ def test_coverage_is_that_of_the_procedure(kind, width, pulls):
     assert abs(record.stretch * width - 1.0) < 5 / np.sqrt(2 * TRIALS)
     assert abs(record.lean * width) < 5 / np.sqrt(TRIALS)
     assert record.abstained == float(width < 1.0)
-    assert found.covers == (width == 1.0)
+    assert found.covers == (width >= 1.0)
+    assert found.wide == (("a",) if width > 1.0 else ())
+    assert ("wider than they need to be" in found.answer) == (width > 1.0)
     assert ("They do not cover for a" in found.answer) == (width < 1.0)
     assert f"({kind})" in found.answer
 
