@@ -17,8 +17,8 @@
 # help. Should everybody get the discount, nobody, or only new customers? A sale earns 10, a
 # discounted sale 7, no sale nothing.
 #
-# We make the shop ourselves, so we know what is true. We then fit three beliefs that look fine. All
-# three are wrong, each in another way. For each there is a question that finds it out.
+# We make the shop ourselves, so we know what is true. We then fit three beliefs with clear numbers.
+# All three are wrong, each in another way. For each there is a question that finds it out.
 
 # %%
 import jax
@@ -214,8 +214,9 @@ for verdict in bd.diagnose(third, part, by_customer).verdicts:
 bd.plots.forest(third, truth=truth)
 
 # %% [markdown]
-# **What finds it out: logs like this one, whose values are known.** `calibrate` plays them from the
-# log's own table, fits each, and counts how often 90 % intervals held the truth.
+# The verdict says it: no ratio that this prior allows fits the log. **How far off such a belief is,
+# logs like this one say, whose values are known.** `calibrate` plays them from the log's own table,
+# fits each, and counts how often 90 % intervals held the truth.
 
 # %%
 records = {
