@@ -9,6 +9,12 @@ _WIDEST = 11
 """Characters of a number in a table; longer ones are written with five digits."""
 
 
+def exact(number: float) -> str:
+    """A number with as few digits as say it to the last bit: 0.95, and 0.9999999."""
+    short = f"{number:g}"
+    return short if float(short) == number else repr(float(number))
+
+
 @final
 class Numbers(NamedTuple):
     """How numbers of one kind are written: less a base, in a unit, with so many digits."""

@@ -99,7 +99,7 @@ numpydoc_class_members_toctree = False
 # A name in single backticks is a link where it is a public name, and code elsewhere.
 default_role = "py:obj"
 # Names of other libraries, and names of ours that are no public ones, are code and no links. Those
-# of ours have to exist all the same: see `public_names`.
+# that are written with `bayesdice_ppl.` before them have to exist: see `public_names`.
 nitpicky = True
 nitpick_ignore_regex = [
     ("py:obj", r"(?!bayesdice_ppl\.).*"),

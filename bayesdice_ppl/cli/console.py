@@ -92,6 +92,11 @@ def show_selection(console: Console, selection: Selection) -> None:
     if thin:
         console.print(_THIN)
     console.print(escape(selection.certificate.statement))
+    show_answer(console, selection)
+
+
+def show_answer(console: Console, selection: Selection) -> None:
+    """Print reasons, warnings and notes, and the sentence that answers the question."""
     for remark in selection.remarks:
         kind, _, said = remark.partition(": ")
         shown = f"{kind}:" if kind == "Note" else f"[yellow]{kind}:[/yellow]"

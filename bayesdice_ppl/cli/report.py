@@ -41,7 +41,7 @@ def report(
     Exit codes: 0 done; 2 bad input; 3 done, but the log says too little for a recommendation.
     """
     from bayesdice_ppl.belief import load_belief
-    from bayesdice_ppl.cli.console import make_console
+    from bayesdice_ppl.cli.console import make_console, show_answer
     from bayesdice_ppl.outputs import check_file
     from bayesdice_ppl.reporting import report as make_report
 
@@ -51,7 +51,7 @@ def report(
     page = make_report(load_belief(belief), score, source=belief.name, **rules, **within)
     page.save(output, overwrite=overwrite)
     console = make_console()
-    console.print(page.selection.answer, markup=False)
+    show_answer(console, page.selection)
     for note in other_question(belief, page.selection):
         console.print(f"Note: {note}", markup=False)
     console.print(f"Wrote {output}.", markup=False, soft_wrap=True)

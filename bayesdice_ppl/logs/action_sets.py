@@ -136,12 +136,13 @@ def as_lists(given: pl.Series) -> pl.Series:
     """
     if given.dtype == pl.String:
         # A single action is a set, too.
-        given = given.str.split(SEPARATOR)
+        labels = pl.element().str.strip_chars()
         given = pl.select(
-            pl.lit(given).list.eval(pl.element().str.strip_chars().filter(pl.element() != ""))
+            pl.lit(given.str.split(SEPARATOR)).list.eval(labels.filter(labels != ""))
         ).to_series()
     elif given.dtype.is_integer():
-        given = given.cast(pl.List(pl.Int64))
+        one = pl.lit(given.cast(pl.Int64))
+        given = pl.select(pl.when(one.is_not_null()).then(pl.concat_list(one))).to_series()
     if not isinstance(given.dtype, pl.List | pl.Array):
         raise LogsError(
             f"column {COLUMN!r}: expected lists of actions, or texts such as 'a{SEPARATOR}b', "

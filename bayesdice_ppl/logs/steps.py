@@ -52,8 +52,9 @@ def read_times(table: pl.DataFrame) -> Shaped[np.ndarray, " n"] | None:
         if series.null_count() == 0 and (series == series.round(0)).all():
             return None if float(series.min()) < _EPOCH else read_numbers(series, "step")  # type: ignore[arg-type]
         return read_numbers(series, "step")
-    if series.dtype.is_integer() and series.null_count() == 0 and (series >= _EPOCH).all():
-        return series.to_numpy()
+    if series.dtype.is_integer() and series.null_count() == 0:
+        # A small kind of integer cannot be compared with a large number.
+        return series.to_numpy() if (series.cast(pl.Float64) >= _EPOCH).all() else None
     return None
 
 

@@ -144,7 +144,8 @@ def put_together(
         dependence=draw_dependence(selection, draws),
         priors=draw_priors(selection, belief) if own else None,
         judgment=judgment,
-        remarks=tuple(selection.remarks),
+        # The reasons stand beside the answer.
+        remarks=tuple(each for each in selection.remarks if not each.startswith("Reason: ")),
         choices=read_choices(belief),
         rerun=run_again(belief, score, options, source),
         citations=citations(method),

@@ -97,7 +97,10 @@ def draw_losses(
         except BayesDiceError:
             refused.append(k)
             continue
-        rows += table.iter_rows(named=True)
+        # Rules may leave fewer than k who may go live.
+        every = list(table.iter_rows(named=True))
+        refused += [k for row in every if len(row["launch"]) != k]
+        rows += [row for row in every if len(row["launch"]) == k]
     if len(rows) < 2:
         return None
     losses, errors = [row["expected_loss"] for row in rows], [row["standard_error"] for row in rows]

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 from bayesdice_ppl.belief import BeliefView
+from bayesdice_ppl.digits import exact
 from bayesdice_ppl.errors import BeliefError
 from bayesdice_ppl.scores import Score
 from bayesdice_ppl.scores.catalog import CATALOG, options_of
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 _LISTED = 12
 """Names that a rule lists before it counts the rest."""
+_PEOPLE = ("Kendall", "Pearson", "Spearman")
+"""Names that keep their capital within a sentence."""
 
 
 @final
@@ -60,6 +63,8 @@ def ask(
     many = score.launches(len(names))
     if many is None:
         headline = f"In which order are these {len(names):,} policies?"
+    elif many >= len(names):
+        headline = f"Should {names[0]} go live?" if many == 1 else f"Should all {many} go live?"
     elif many == 1:
         headline = f"Which one of {len(names):,} policies should go live?"
     else:
@@ -85,7 +90,8 @@ def _explained(score: Score) -> str:
     if found is None:
         return f"{score.name}, a loss of one's own; lower is better."
     meaning = (inspect.getdoc(CATALOG[found[0]]) or "").partition("\n")[0]
-    meaning = f"{meaning[:1].lower()}{meaning[1:]}"
+    if not meaning.startswith(_PEOPLE):
+        meaning = f"{meaning[:1].lower()}{meaning[1:]}"
     how = "" if score.averaged else f" Judged by {score.risk.name} of the loss over the draws."
     return f"{score.name}: {meaning} The loss is lower where the ranking is better.{how}"
 
@@ -106,9 +112,9 @@ def _rules(selection: Selection, options: Mapping[str, Any]) -> list[tuple[str, 
         found.append(("limits", f"{limited.text}, with a probability of {limited.confidence:g}."))
     if options.get("budget") is not None:
         costs = options.get("costs") or {}
-        each = [f"{name} {cost:g}" for name, cost in costs.items()]
+        each = [f"{name} {exact(cost)}" for name, cost in costs.items()]
         told = f"; costs: {listing(each, _LISTED)}" if each else ""
-        found.append(("budget", f"{options['budget']:g} in all{told}."))
+        found.append(("budget", f"{exact(options['budget'])} in all{told}."))
     for key, word in (("must_include", "must go live"), ("must_exclude", "must not go live")):
         if options.get(key):
             found.append((word, f"{listing(list(options[key]), _LISTED)}."))
@@ -131,7 +137,7 @@ def _log(belief: DataTree) -> list[tuple[str, str]]:
         found.append(("log", f"{_many(rows, 'transition')} in {_many(episodes, 'episode')}."))
     if isinstance(gamma, int | float):
         kind = {0.0: ", a bandit", 1.0: ", the average reward"}.get(float(gamma), "")
-        found.append(("discount", f"{gamma:g}{kind}."))
+        found.append(("discount", f"{exact(gamma)}{kind}."))
     return found
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 from bayesdice_ppl.belief import BeliefView
+from bayesdice_ppl.digits import exact
 from bayesdice_ppl.errors import BeliefError
 from bayesdice_ppl.fitting.again import call_again
 from bayesdice_ppl.plain import shell_word
@@ -77,7 +78,11 @@ def run_again(belief: DataTree, score: Score, options: Mapping[str, Any], source
     found = options_of(score)
     words = None if found is None else _report_words(*found, given, source)
     if words is None:
-        remarks.append("A score of one's own, or such an option, has no words on a command line.")
+        what = "A score of one's own"
+        if found is not None:
+            mute = [name for name, value in given.items() if _option_words(name, value) is None]
+            what = f"What was given as {', '.join(mute)}"
+        remarks.append(f"{what} has no words on a command line.")
     called = "score" if found is None else _score_call(*found)
     if found is None:
         remarks.append(f"In Python, score is the score {score.name!r} that was given.")
@@ -113,7 +118,7 @@ def _fit(view: BeliefView, source: str, remarks: list[str]) -> tuple[list[str], 
     remarks.append(f"{LOGS} and {CANDIDATES} stand for the log and the candidates.")
     known_seed = _seed(view)
     seed = [] if known_seed is None else ["--seed", str(known_seed)]
-    data = ["bayesdice", "fit", LOGS, "-p", CANDIDATES, "--gamma", f"{settings['gamma']:g}"]
+    data = ["bayesdice", "fit", LOGS, "-p", CANDIDATES, "--gamma", exact(settings["gamma"])]
     if method:
         data[1] = "select"
         words = [*data, "--method", method, *seed, "-o", "out"]
@@ -122,6 +127,8 @@ def _fit(view: BeliefView, source: str, remarks: list[str]) -> tuple[list[str], 
             "out/belief.nc."
         )
         return [" ".join(map(shell_word, words))], read
+    if "declared" in view.action_space:
+        remarks.append("The action space was declared: give it again, as --actions and actions=.")
     again = call_again(view)
     for name, text in again.kept_as_text.items():
         remarks.append(f"{name}: {text}. Give it as it was given, where it is not the default.")

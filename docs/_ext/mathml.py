@@ -3,6 +3,8 @@
 Docutils has the translator; Sphinx has a place for renderers of formulas, and none that uses it.
 """
 
+from html import escape
+
 from docutils import nodes
 from docutils.utils.math import MathError
 from docutils.utils.math.latex2mathml import tex2mathml
@@ -19,7 +21,7 @@ def _translate(node: nodes.Element, *, as_block: bool) -> str:
         return tex2mathml(formula, as_block=as_block)
     except MathError as error:
         _LOG.warning("the formula %r is not understood: %s", formula, error, location=node)
-        return f"<code>{formula}</code>"
+        return f"<code>{escape(formula)}</code>"
 
 
 def _inline(writer: HTML5Translator, node: nodes.math) -> None:

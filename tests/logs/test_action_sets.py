@@ -201,3 +201,16 @@ def test_sets_within_the_declared_action_space():
     with pytest.raises(LogsError, match=r"row 8, column 'allowed_actions': .* found 'z'"):
         bd.Logs.from_dataframe(table, actions=ACTIONS)
     assert bd.Logs.from_dataframe(table, actions=[*ACTIONS, "z"]).n_transitions == 20
+
+
+def test_a_whole_number_is_a_set_of_one_and_blanks_are_no_action():
+    frame = pl.DataFrame(
+        {"state": 0, "action": [0, 1, 0], "reward": [1.0, 2.0, 0.5], "allowed_actions": [0, 1, 0]}
+    )
+    assert bd.Logs.from_dataframe(frame).allowed is not None
+    texts = frame.with_columns(allowed_actions=pl.Series(["0|1", "0| 1", " "]))
+    with pytest.raises(LogsError, match="row 3, column 'allowed_actions': expected at least one"):
+        bd.Logs.from_dataframe(texts)
+    missing = frame.with_columns(allowed_actions=pl.Series([0, None, 0]))
+    with pytest.raises(LogsError, match="row 2, column 'allowed_actions': expected at least one"):
+        bd.Logs.from_dataframe(missing)

@@ -7,14 +7,14 @@ import pytest
 from scipy.stats import norm
 
 import bayesdice_ppl as bd
-from bayesdice_ppl.belief import make_belief, with_groups
-from bayesdice_ppl.digits import written_alike
+from bayesdice_ppl.belief import SupportWarning, make_belief, with_groups
+from bayesdice_ppl.digits import exact, written_alike
 from bayesdice_ppl.errors import SettingsError
 from bayesdice_ppl.reporting import put_together
 from bayesdice_ppl.reporting.axis import axis_of
 from bayesdice_ppl.reporting.places import _starts, draw_places
 from bayesdice_ppl.reporting.ranking import tabulate
-from tests.reporting.reported import belief_of
+from tests.reporting.reported import Reader, belief_of
 
 NAMES = ["a", "b", "c", "d"]
 UNITS = written_alike([0.0, 1.0], [0.01])
@@ -309,3 +309,17 @@ def test_the_top_is_told_where_it_is_neither_one_nor_all(score, tops):
 def test_what_select_refuses_a_report_refuses():
     with pytest.raises(SettingsError, match="limits"):
         bd.report(belief_of(NAMES), bd.scores.regret(k=1), limits={"value": (99.0, None)})
+
+
+def test_reasons_are_told_once_and_numbers_to_the_last_digit():
+    warning = SupportWarning("b", "goes where the log has not been.", True, "lost mass", 0.5, 1e-3)
+    belief = belief_of(["a", "b", "c"], support_warnings=[warning])
+    text = Reader(bd.report(belief, bd.scores.regret(k=1)).html).text
+    assert text.count("goes where the log has not been") == 2  # the answer, and the verdict
+    assert "Reason:" not in text
+    assert (exact(0.95), exact(0.9999999), exact(1), exact(617283.25)) == (
+        "0.95",
+        "0.9999999",
+        "1",
+        "617283.25",
+    )
