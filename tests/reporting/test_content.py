@@ -311,11 +311,11 @@ def test_what_select_refuses_a_report_refuses():
         bd.report(belief_of(NAMES), bd.scores.regret(k=1), limits={"value": (99.0, None)})
 
 
-def test_reasons_are_told_once_and_numbers_to_the_last_digit():
+def test_reasons_stand_beside_the_answer_alone_and_numbers_to_the_last_digit():
     warning = SupportWarning("b", "goes where the log has not been.", True, "lost mass", 0.5, 1e-3)
     belief = belief_of(["a", "b", "c"], support_warnings=[warning])
     text = Reader(bd.report(belief, bd.scores.regret(k=1)).html).text
-    assert text.count("goes where the log has not been") == 2  # the answer, and the verdict
+    assert "goes where the log has not been" in text
     assert "Reason:" not in text
     assert (exact(0.95), exact(0.9999999), exact(1), exact(617283.25)) == (
         "0.95",
