@@ -8,10 +8,12 @@ propensities had been the same within a state.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
+import polars as pl
 from jaxtyping import Float, Int
 
 from bayesdice_ppl import codes
@@ -313,6 +315,7 @@ def looks_of(inputs: Inputs, problem: Problem, *, sound: bool) -> Iterator[Look]
     def grouped(other: Int[np.ndarray, " n"]) -> SortedRows:
         return group_rows(cell, cells.pair, inputs.reward, other)
 
+    yield from _by_columns(inputs, grouped)
     # A policy that followed its rewards moves with them by itself, and is told of as such.
     if problem.unit is not None and problem.unit.adaptive:
         return
@@ -331,7 +334,6 @@ def looks_of(inputs: Inputs, problem: Problem, *, sound: bool) -> Iterator[Look]
             continue
         factor = share_anew(groups, cells.pair_state)
         yield Look(gauges.TOGETHER, _DRIFTED, groups, factor, kinds)
-    yield from _by_columns(inputs, grouped)
     chance = inputs.logs.propensity
     if sound and chance is not None:
         levels, level = np.unique(chance[inputs.rows.mask], return_inverse=True)
@@ -347,12 +349,22 @@ def looks_of(inputs: Inputs, problem: Problem, *, sound: bool) -> Iterator[Look]
 def _by_columns(
     inputs: Inputs, grouped: Callable[[Int[np.ndarray, " n"]], SortedRows]
 ) -> Iterator[Look]:
-    """The rows by the columns whose rows may move together."""
+    """The rows by the columns whose rows may move together, and by other texts of few values.
+
+    What a text is that no name tells, such as a country, may follow the action. So it only warns.
+    """
     logs, mask, pair = inputs.logs, inputs.rows.mask, inputs.pairs.of_row
     n = len(pair)
     columns = {}
-    for name in (*logs.looked_at, *logs.of_few_groups):
-        code = codes.distinct(logs.group_codes(name)[mask])[1]
+    for name, series in logs.groups.items():
+        of_texts = series.dtype in (pl.String, pl.Categorical, pl.Enum)
+        if not (of_texts or name in logs.looked_at or name in logs.of_few_groups):
+            continue
+        # Rows without an entry are one group here: they are not taken for units.
+        known = logs.group_codes(name)
+        empty = series.is_null() | (series.is_nan() if series.dtype.is_float() else False)
+        known = np.where(empty.fill_null(True).to_numpy(), int(known.max()) + 1, known)
+        code = codes.distinct(known[mask])[1]
         if 2 <= int(code.max()) + 1 <= min(n / ROWS_EACH, MOST_GROUPS):
             columns[name] = code
     # Episodes are independent given their group; so are rows that are episodes of their own.
@@ -364,8 +376,11 @@ def _by_columns(
         parts = int(code.max()) + 1
         kinds = tuple(lay_past("", 1 + each, pair, unit) for each in (code, parts * pair + code))
         factor = share_anew(groups, inputs.cells.pair_state)
-        reason = _APART.format(column=name.replace("{", "{{").replace("}", "}}"))
-        yield Look(gauges.APART, reason, groups, factor, kinds, sampled=parts >= MANY_GROUPS)
+        named = name in logs.looked_at
+        told = _APART if named else f"{_APART} (If it follows the action, it is no fault.)"
+        reason = told.format(column=name.replace("{", "{{").replace("}", "}}"))
+        gauge = gauges.APART if named else gauges.APART._replace(abstains=math.inf)
+        yield Look(gauge, reason, groups, factor, kinds, sampled=parts >= MANY_GROUPS)
 
 
 def unlike_rows(

@@ -115,7 +115,11 @@ def _fit(view: BeliefView, source: str, remarks: list[str]) -> tuple[list[str], 
     if not known:
         remarks.append("The belief does not say how it was made.")
         return [], read
-    remarks.append(f"{LOGS} and {CANDIDATES} stand for the log and the candidates.")
+    remarks.append(
+        f"{LOGS} and {CANDIDATES} stand for the log and the candidates. Read the log as it was "
+        "read then: which columns were taken as what (--columns, --reward, --ignore) and which "
+        "actions were declared (--actions), the belief does not keep."
+    )
     known_seed = _seed(view)
     seed = [] if known_seed is None else ["--seed", str(known_seed)]
     data = ["bayesdice", "fit", LOGS, "-p", CANDIDATES, "--gamma", exact(settings["gamma"])]
@@ -127,8 +131,6 @@ def _fit(view: BeliefView, source: str, remarks: list[str]) -> tuple[list[str], 
             "out/belief.nc."
         )
         return [" ".join(map(shell_word, words))], read
-    if "declared" in view.action_space:
-        remarks.append("The action space was declared: give it again, as --actions and actions=.")
     again = call_again(view)
     for name, text in again.kept_as_text.items():
         remarks.append(f"{name}: {text}. Give it as it was given, where it is not the default.")

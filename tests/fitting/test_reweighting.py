@@ -171,3 +171,33 @@ def test_groups_that_differ_by_themselves_are_a_sample_of_many():
     sign = np.tile([1.0, -1.0], 10)
     errors = Errors(50.0 * sign, 50.0 * ones, np.array([1000.0]))
     assert among_groups(groups, errors, sign, move_of(groups, errors, sign)).size == 1.0
+
+
+@pytest.mark.parametrize(
+    ("name", "empty", "abstains"),
+    [("ward", 0.0, True), ("ward", 0.05, True), ("station", 0.0, False)],
+)
+def test_two_groups_are_looked_at_with_rows_of_neither(name, empty, abstains):
+    # A ward that treats more has sicker patients. A text without a name for it only warns.
+    rng = np.random.default_rng(8)
+    n = 4_000
+    sick = rng.integers(2, size=n)
+    action = (rng.random(n) < np.where(sick, 0.8, 0.2)).astype(int)
+    group = pl.Series([f"group {k}" for k in sick]).to_frame("g")
+    group = group.select(pl.when(pl.Series(rng.random(n) >= empty)).then("g"))["g"]
+    frame = pl.DataFrame(
+        {"state": 0, "action": action, "reward": 0.3 * action - sick + 0.3 * rng.normal(size=n)}
+    ).with_columns(group.alias(name))
+    belief = bd.fit(
+        bd.Logs.from_dataframe(frame),
+        {"one": bd.TabularPolicy([[0.1, 0.9]])},
+        gamma=0.0,
+        rng_key=jax.random.key(0),
+        draws=10,
+        cluster="transition",
+    )
+    (said,) = [
+        w for w in json.loads(belief.attrs["support_warnings"]) if w["name"] == "confounded groups"
+    ]
+    assert said["abstain"] == abstains
+    assert name in said["reason"]
