@@ -192,8 +192,14 @@ class CountedFit(NamedTuple):
                     "cluster out."
                 )
             return None
-        sample = logs.sample
-        adaptive = follows_rewards(sample.state, sample.action, sample.reward, sample.propensity)
+        sample, mask = logs.sample, self._used_of_first
+        chance = sample.propensity
+        adaptive = follows_rewards(
+            sample.state[mask],
+            sample.action[mask],
+            sample.reward[mask],
+            None if chance is None else chance[mask],
+        )
         looks = settings.cluster not in CLUSTERS
         if not (looks or adaptive):
             return None
@@ -292,7 +298,7 @@ class CountedFit(NamedTuple):
         level, slope = logs.straight
         pair = np.zeros(len(mask), dtype=np.int64)
         pair[mask] = self.inputs.pairs.of_row
-        common = logs.rows.commonest()
+        common = logs.rows.commonest(logs.keys, mask, int(logs.count[mask].sum()))
         for j in np.flatnonzero(tails.effective < MANY):
             side = 1.0 if tails.skewness[j] >= 0.0 else -1.0
             used = mask & active[j][pair]
@@ -304,15 +310,20 @@ class CountedFit(NamedTuple):
                 found[j] = tail_index(largest, count)
         return found
 
+    @property
+    def _used_of_first(self) -> Bool[np.ndarray, " n"]:
+        """Which of the first rows are used, as `bayesdice_ppl.logs.usable_rows` has it."""
+        sample = self.logs.sample
+        if self.inputs.settings.gamma == 0.0:
+            return np.ones(sample.n_transitions, dtype=bool)
+        missing = (sample.next_state == MISSING) & ~sample.terminated
+        ending = np.array(self.logs.rows.survey.left_out, dtype=np.int64)
+        return ~(missing | np.isin(sample.step, ending))
+
     def in_order(self, problem: Problem) -> tuple[Inputs, Problem]:
         """The first rows as those of a log in memory, with the cells of the whole log."""
         logs, inputs = self.logs, self.inputs
-        sample, gamma = logs.sample, inputs.settings.gamma
-        mask = np.ones(sample.n_transitions, dtype=bool)
-        if gamma > 0.0:
-            missing = (sample.next_state == MISSING) & ~sample.terminated
-            ending = logs.rows.survey.left_out
-            mask = ~(missing | np.isin(sample.step, np.array(ending, dtype=np.int64)))
+        sample, mask = logs.sample, self._used_of_first
         pair, cell = self._places(sample, mask)
         pairs = inputs.pairs
         held = inputs._replace(

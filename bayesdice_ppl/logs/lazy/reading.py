@@ -105,6 +105,7 @@ def _laid_out(
     )
     few = tuple(name for name in filled if name not in looked and of_few_groups_of(sizes[name]))
     ended, both = survey.ended
+    declared = _declared(actions, action, count)
     return CountedLogs(
         state=encode(state, state_labels),
         action=encode(action, action_labels),
@@ -128,10 +129,10 @@ def _laid_out(
         looked_at=looked,
         of_few_groups=few,
         groups=held,
-        sample=_recoded(sample, state_labels, action_labels),
+        sample=_recoded(sample, state_labels, action_labels, declared),
         keys=lines.select(KEYS),
         rows=rows,
-        declared_actions=_declared(actions, action, count),
+        declared_actions=declared,
         unused_columns=table.unused,
         lookalikes=sample.lookalikes,
         named_episodes="episode_id" in table.names,
@@ -198,7 +199,9 @@ def _first_rows(
         ) from error
 
 
-def _recoded(sample: Logs, states: np.ndarray, actions: np.ndarray) -> Logs:
+def _recoded(
+    sample: Logs, states: np.ndarray, actions: np.ndarray, declared: np.ndarray | None
+) -> Logs:
     """The first rows with the codes of the whole log."""
 
     def places(labels: np.ndarray, all_labels: np.ndarray) -> Int[np.ndarray, " k"]:
@@ -214,6 +217,7 @@ def _recoded(sample: Logs, states: np.ndarray, actions: np.ndarray) -> Logs:
         next_state=following,
         state_labels=states,
         action_labels=actions,
+        declared_actions=declared,
     )
 
 

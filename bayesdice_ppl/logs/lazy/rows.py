@@ -292,10 +292,23 @@ class LazyRows(NamedTuple):
         found = collect(reward.select(REWARD).head(_MOST_REWARDS + 1))
         return found[REWARD].to_numpy() if found.height <= _MOST_REWARDS else None
 
-    def commonest(self) -> float | None:
-        """The reward of more than half of the rows, as they are summed; None if there is none."""
-        by = self.frame.select(UNIT).group_by(UNIT).agg(nw.len().alias("rows"))
-        found = collect(by.filter(nw.col("rows") * 2 > self.survey.n))
+    def commonest(
+        self, keys: pl.DataFrame, used: Bool[np.ndarray, " K"], n_used: int
+    ) -> float | None:
+        """The reward of more than half of the used rows, as they are summed; None if there is none.
+
+        Parameters
+        ----------
+        keys
+            The lines.
+        used
+            Which lines count.
+        n_used
+            How many rows these have.
+        """
+        frame = self._beside(keys, pl.DataFrame({"counts": used})).filter(nw.col("counts"))
+        by = frame.select(UNIT).group_by(UNIT).agg(nw.len().alias("rows"))
+        found = collect(by.filter(nw.col("rows") * 2 > n_used))
         return float(found[UNIT][0]) if found.height else None
 
     def largest(
