@@ -31,9 +31,11 @@ from bayesdice_ppl.inference.dependence import Unit
 from bayesdice_ppl.inference.skewness import CountedRows, Powers
 from bayesdice_ppl.logs import CountedLogs, UsableRows
 from bayesdice_ppl.logs.labels import MISSING
+from bayesdice_ppl.logs.lazy.first import WITHOUT_ORDER
 from bayesdice_ppl.logs.lazy.rows import Coefficients, SumsOfGroups
 from bayesdice_ppl.logs.logged_value import LoggedValue
 from bayesdice_ppl.moments import LoggedPairs, PairRewards
+from bayesdice_ppl.moments.known_rewards import Binary, Bounded, Counts
 
 FEW_EPISODES = 20
 """With fewer episodes, rows near each other are looked at in a log in memory."""
@@ -157,6 +159,12 @@ class CountedFit(NamedTuple):
             found.append(
                 f"the log was counted where it lies ({n:,} rows), and what depends on the order of "
                 f"rows was looked at in the first {first:,} of them: {looked}"
+            )
+        if logs.order in WITHOUT_ORDER:
+            found.append(
+                f"whether the logging policy followed its rewards and whether rewards drift was "
+                f"looked at in {WITHOUT_ORDER[logs.order]}: where this is not the order of time, "
+                "neither was seen"
             )
         if inputs.settings.cluster not in CLUSTERS and not inputs.settings.clusters:
             few = logs.n_episodes < FEW_EPISODES or logs.alone
@@ -511,13 +519,16 @@ def check_counted_rewards(logs: CountedLogs, settings: FitSettings) -> None:
     kind = settings.prior.rewards
     if kind is None:
         return
-    values = logs.rows.distinct_rewards()
-    if values is None:
-        # More than can be listed: the ends tell of bounds, the first rows of the rest.
-        values = np.r_[logs.least, logs.most, logs.sample.reward]
-    odd = ~kind.holds(values)
-    if odd.any():
+    unit = None
+    if isinstance(kind, Counts):
+        low, high, unit = kind.zero, float("inf"), kind.unit
+    else:
+        assert isinstance(kind, Binary | Bounded)
+        low, high = kind.low, kind.high
+        unit = high - low if isinstance(kind, Binary) else None
+    odd = logs.rows.odd_reward(low, high, unit)
+    if odd is not None:
         raise LogsError(
             f"column {logs.reward_name!r}: expected {kind.words}, as prior.rewards={kind.flat!r} "
-            f"says, found {values[odd][0]:g}. Leave rewards out of the prior, or mend the log."
+            f"says, found {odd:g}. Leave rewards out of the prior, or mend the log."
         )

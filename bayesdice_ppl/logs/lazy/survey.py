@@ -33,6 +33,10 @@ PLACE, LEAD, AFTER = "place", "lead", "after"
 """Place of a row in its episode from 1, the next row's state, and the next row's step."""
 
 
+_ULPS = 8
+"""Spreads of as many units in the last place of the rewards are rounding."""
+
+
 class Survey(NamedTuple):
     """What is known of a log before it is counted.
 
@@ -111,13 +115,14 @@ def take_survey(table: LazyTable) -> Survey:
     ended = (int(row["ended"] or 0), int(row["both"] or 0))
     sizes = {name: int(row[f"n_{own}"]) for name, own in table.others.items()}
     nulls = {name: int(row[f"null_{own}"]) for name, own in table.others.items()}
+    mean, sd = _center(least, most, float(row["mean"]), float(row["sd"]))
     first = Survey(
         n=n,
         m=n,
         least=least,
         most=most,
-        mean=float(row["mean"]),
-        sd=float(row["sd"]),
+        mean=mean,
+        sd=sd,
         n_groups=sizes,
         nulls=nulls,
         not_whole=tuple(name for name, own in table.others.items() if row.get(f"odd_{own}", 0)),
@@ -138,6 +143,17 @@ def take_survey(table: LazyTable) -> Survey:
     times = "step" not in table.names or _are_times(table, row)
     survey = first._replace(times=times, base=0 if times else int(row["first_step"]))
     return _look_at_episodes(table, survey, unknown)
+
+
+def _center(least: float, most: float, mean: float, sd: float) -> tuple[float, float]:
+    """Where and in which units rewards are summed; without a spread the unit is 0.
+
+    Engines round: rewards that are all 0.1 get a spread, and a mean that none of them has.
+    """
+    if least == most:
+        return least, 0.0
+    rounding = _ULPS * float(np.spacing(max(abs(least), abs(most))))
+    return min(max(mean, least), most), sd if sd > rounding else most - least
 
 
 def _look_at_rows(table: LazyTable, held: list[str]) -> dict[str, Any]:
@@ -174,7 +190,7 @@ def _look_at_rows(table: LazyTable, held: list[str]) -> dict[str, Any]:
     if STEP in held and "step" in table.names:
         step = nw.col(STEP)
         asked += [step.min().alias("first_step"), step.max().alias("last_step")]
-        if table.kind("step").is_float():
+        if table.float_step:
             asked.append(_count(step != step.round(0)).alias("broken_step"))
     return {"ended": 0, "both": 0} | collect(table.frame.select(*asked)).row(0, named=True)
 
@@ -199,7 +215,7 @@ def _are_times(table: LazyTable, row: dict[str, Any]) -> bool:
     kind = table.kind("step")
     if kind.is_temporal():
         return True
-    if kind.is_float() and row["broken_step"]:
+    if table.float_step and row["broken_step"]:
         return True
     return bool(row["first_step"] >= EPOCH)
 
