@@ -79,8 +79,15 @@ def _not_read(cause: BaseException, source: str) -> LogsError:
     )
 
 
-def collect(frame: nw.LazyFrame[Any]) -> pl.DataFrame:
+def collect(frame: nw.LazyFrame[Any], *, as_given: bool = False) -> pl.DataFrame:
     """The answer to a query. Decimals, which some engines make of sums, become integers or floats.
+
+    Parameters
+    ----------
+    frame
+        The query.
+    as_given
+        Whether it is of the user's own columns, which keep their types.
 
     Raises
     ------
@@ -97,6 +104,8 @@ def collect(frame: nw.LazyFrame[Any]) -> pl.DataFrame:
             raise
         raise _not_read(cause, engine_of(frame)) from cause
     found = found if isinstance(found, pl.DataFrame) else pl.DataFrame(found)
+    if as_given:
+        return found
     return found.with_columns(
         pl.col(name).cast(pl.Int64 if kind.scale == 0 else pl.Float64)
         for name, kind in found.schema.items()

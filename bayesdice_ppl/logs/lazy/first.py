@@ -64,7 +64,7 @@ def first_rows(
     if order == ROWS:
         frame = nw.from_native(frame.to_native().with_row_index(number))
     if "episode_id" not in table.names:
-        found = collect(frame.head(SAMPLE))
+        found = collect(frame.head(SAMPLE), as_given=True)
     else:
         found = _in_order(_of_episodes(table, survey, frame, order), table, order)
     try:
@@ -80,7 +80,7 @@ def _of_episodes(
     table: LazyTable, survey: Survey, frame: nw.LazyFrame[Any], order: str
 ) -> pl.DataFrame:
     if survey.n <= SAMPLE:
-        return collect(frame)
+        return collect(frame, as_given=True)
     episode, count, start = table.names["episode_id"], "rows_of_it", "start_of_it"
     within = table.names.get("step", own_name(table.schema))
     place = {ROWS: own_name(table.schema), TIMES: within, NAMES: episode}[order]
@@ -88,21 +88,21 @@ def _of_episodes(
         "name_of_it"
     )
     listed = by.agg(nw.len().alias(count), nw.col(start).min())
-    first = collect(listed.sort(start, "name_of_it").head(SAMPLE))
+    first = collect(listed.sort(start, "name_of_it").head(SAMPLE), as_given=True)
     total = first[count].cast(pl.Int64).cum_sum()
     whole = int((total <= SAMPLE).sum())
     n_held = int(total[whole - 1]) if whole else 0
     names = first["name_of_it"]
     parts = []
     if whole and order == NAMES:
-        parts.append(collect(frame.filter(nw.col(episode) <= names[whole - 1])))
+        parts.append(collect(frame.filter(nw.col(episode) <= names[whole - 1]), as_given=True))
     elif whole:
         chosen = beside(frame, names[:whole].rename(episode).to_frame())
-        parts.append(collect(frame.join(chosen, on=episode, how="semi")))
+        parts.append(collect(frame.join(chosen, on=episode, how="semi"), as_given=True))
     if 2 * n_held < SAMPLE and whole < len(names):
         # The next episode is longer than all that may be held: a few rows would tell nothing.
         of_it = frame.filter(nw.col(episode) == names[whole])
-        parts.append(collect(of_it.sort(within).head(SAMPLE - n_held)))
+        parts.append(collect(of_it.sort(within).head(SAMPLE - n_held), as_given=True))
     return pl.concat(parts)
 
 

@@ -171,7 +171,7 @@ def _handed_over(
         name for name, kind in kinds.items() if kind == nw.Duration and engine_of(given) != "polars"
     ]
     if not odd:
-        return given, collect(given.head(0)), ()
+        return given, collect(given.head(0), as_given=True), ()
     mapping = dict(columns or {})
     for name in odd:
         if name in mapping.values() or (name in COLUMNS and name not in mapping):
@@ -180,7 +180,7 @@ def _handed_over(
                 f"{kinds[name]}. Convert the column where the log lies."
             )
     given = given.select(*(name for name in kinds if name not in odd))
-    return given, collect(given.head(0)), tuple(odd)
+    return given, collect(given.head(0), as_given=True), tuple(odd)
 
 
 def _holds_nothing(given: nw.LazyFrame[Any], schema: pl.DataFrame, onward: str, state: str) -> bool:
@@ -257,7 +257,8 @@ def _expressions(schema: pl.DataFrame, names: Mapping[str, str]) -> list[nw.Expr
 
 def _label(kind: pl.DataType, name: str) -> nw.Expr:
     column = nw.col(name)
-    if kind.is_integer() or kind == pl.Boolean:
+    whole = kind.is_integer() or (isinstance(kind, pl.Decimal) and kind.scale == 0)
+    if whole or kind == pl.Boolean:
         return column.cast(nw.Int64)
     if kind in (pl.Categorical, pl.Enum):
         return column.cast(nw.String)

@@ -401,3 +401,14 @@ def test_decimal_steps_are_numbers(database):
     whole = from_database(database)
     assert (logs.n_episodes, logs.missing_steps) == (whole.n_episodes, whole.missing_steps)
     np.testing.assert_array_equal(logs.sample.reward, whole.sample.reward)
+
+
+@pytest.mark.parametrize("values", [["1.50", "2.00", "0.25"], ["1.00", "2.00", "3.00"]])
+def test_decimals_are_labels_and_groups_as_in_memory(values):
+    kind = pl.Decimal(10, 2)
+    texts = pl.Series([values[k % 3] for k in range(200)])
+    frame = play().with_columns(state=texts.cast(kind), price=pl.int_range(200).mod(30).cast(kind))
+    held, counted = bd.Logs.from_dataframe(frame), bd.Logs.from_lazy(frame.lazy())
+    np.testing.assert_array_equal(counted.state_labels, held.state_labels)
+    np.testing.assert_array_equal(counted.sample.state, held.state)
+    assert counted.looked_at == held.looked_at == ("price",)
