@@ -91,7 +91,8 @@ def check(
     source, read_as, more, table_code = "", tuple[str, ...](), list[Fault](), ""
     if isinstance(logs, str) and is_url(logs):
         source = logs
-        logs = read_logs(logs, columns=columns, actions=actions, ignore=ignore, reward=reward)
+        options: dict[str, Any] = {"columns": columns, "actions": actions, "ignore": ignore}
+        logs = read_logs(logs, reward=reward, layout=layout, **options)
     if isinstance(logs, CountedLogs):
         n, first = logs.n_transitions, logs.sample.n_transitions
         told = f"All {n:,} rows were counted where they lie, and what no row may hold is refused."

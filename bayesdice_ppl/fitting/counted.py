@@ -31,9 +31,11 @@ from bayesdice_ppl.inference.dependence import Unit
 from bayesdice_ppl.inference.skewness import CountedRows, Powers
 from bayesdice_ppl.logs import CountedLogs, UsableRows
 from bayesdice_ppl.logs.labels import MISSING
+from bayesdice_ppl.logs.lazy.first import WITHOUT_ORDER
 from bayesdice_ppl.logs.lazy.rows import Coefficients, SumsOfGroups
 from bayesdice_ppl.logs.logged_value import LoggedValue
 from bayesdice_ppl.moments import LoggedPairs, PairRewards
+from bayesdice_ppl.moments.known_rewards import Binary, Bounded, Counts
 
 FEW_EPISODES = 20
 """With fewer episodes, rows near each other are looked at in a log in memory."""
@@ -158,6 +160,12 @@ class CountedFit(NamedTuple):
                 f"the log was counted where it lies ({n:,} rows), and what depends on the order of "
                 f"rows was looked at in the first {first:,} of them: {looked}"
             )
+        if logs.order in WITHOUT_ORDER:
+            found.append(
+                f"whether the logging policy followed its rewards and whether rewards drift was "
+                f"looked at in {WITHOUT_ORDER[logs.order]}: where this is not the order of time, "
+                "neither was seen"
+            )
         if inputs.settings.cluster not in CLUSTERS and not inputs.settings.clusters:
             few = logs.n_episodes < FEW_EPISODES or logs.alone
             if few:
@@ -192,8 +200,14 @@ class CountedFit(NamedTuple):
                     "cluster out."
                 )
             return None
-        sample = logs.sample
-        adaptive = follows_rewards(sample.state, sample.action, sample.reward, sample.propensity)
+        sample, mask = logs.sample, self._used_of_first
+        chance = sample.propensity
+        adaptive = follows_rewards(
+            sample.state[mask],
+            sample.action[mask],
+            sample.reward[mask],
+            None if chance is None else chance[mask],
+        )
         looks = settings.cluster not in CLUSTERS
         if not (looks or adaptive):
             return None
@@ -292,7 +306,7 @@ class CountedFit(NamedTuple):
         level, slope = logs.straight
         pair = np.zeros(len(mask), dtype=np.int64)
         pair[mask] = self.inputs.pairs.of_row
-        common = logs.rows.commonest()
+        common = logs.rows.commonest(logs.keys, mask, int(logs.count[mask].sum()))
         for j in np.flatnonzero(tails.effective < MANY):
             side = 1.0 if tails.skewness[j] >= 0.0 else -1.0
             used = mask & active[j][pair]
@@ -304,15 +318,20 @@ class CountedFit(NamedTuple):
                 found[j] = tail_index(largest, count)
         return found
 
+    @property
+    def _used_of_first(self) -> Bool[np.ndarray, " n"]:
+        """Which of the first rows are used, as `bayesdice_ppl.logs.usable_rows` has it."""
+        sample = self.logs.sample
+        if self.inputs.settings.gamma == 0.0:
+            return np.ones(sample.n_transitions, dtype=bool)
+        missing = (sample.next_state == MISSING) & ~sample.terminated
+        ending = np.array(self.logs.rows.survey.left_out, dtype=np.int64)
+        return ~(missing | np.isin(sample.step, ending))
+
     def in_order(self, problem: Problem) -> tuple[Inputs, Problem]:
         """The first rows as those of a log in memory, with the cells of the whole log."""
         logs, inputs = self.logs, self.inputs
-        sample, gamma = logs.sample, inputs.settings.gamma
-        mask = np.ones(sample.n_transitions, dtype=bool)
-        if gamma > 0.0:
-            missing = (sample.next_state == MISSING) & ~sample.terminated
-            ending = logs.rows.survey.left_out
-            mask = ~(missing | np.isin(sample.step, np.array(ending, dtype=np.int64)))
+        sample, mask = logs.sample, self._used_of_first
         pair, cell = self._places(sample, mask)
         pairs = inputs.pairs
         held = inputs._replace(
@@ -500,13 +519,16 @@ def check_counted_rewards(logs: CountedLogs, settings: FitSettings) -> None:
     kind = settings.prior.rewards
     if kind is None:
         return
-    values = logs.rows.distinct_rewards()
-    if values is None:
-        # More than can be listed: the ends tell of bounds, the first rows of the rest.
-        values = np.r_[logs.least, logs.most, logs.sample.reward]
-    odd = ~kind.holds(values)
-    if odd.any():
+    unit = None
+    if isinstance(kind, Counts):
+        low, high, unit = kind.zero, float("inf"), kind.unit
+    else:
+        assert isinstance(kind, Binary | Bounded)
+        low, high = kind.low, kind.high
+        unit = high - low if isinstance(kind, Binary) else None
+    odd = logs.rows.odd_reward(low, high, unit)
+    if odd is not None:
         raise LogsError(
             f"column {logs.reward_name!r}: expected {kind.words}, as prior.rewards={kind.flat!r} "
-            f"says, found {values[odd][0]:g}. Leave rewards out of the prior, or mend the log."
+            f"says, found {odd:g}. Leave rewards out of the prior, or mend the log."
         )

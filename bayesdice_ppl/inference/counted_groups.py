@@ -8,8 +8,8 @@ numbers: one query for each way to group them.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple, final
+from dataclasses import dataclass
+from typing import NamedTuple, final
 
 import jax
 import numpy as np
@@ -166,7 +166,6 @@ class CountedDependence:
     correction: Correction | None = None
     ignored: tuple[str, ...] = ()
     suspects: tuple[CountedGrouping, ...] = ()
-    known: dict[str, Any] = field(default_factory=dict)
 
     def measure(self, cells: Cells, pilots: Pilot, rewards: TransformedRewards | None) -> Measured:
         """What every grouping that can be seen does to the errors."""

@@ -103,6 +103,8 @@ class CountedLogs:
         The lines in the labels of the table.
     rows
         The rows where they lie.
+    order
+        What the first rows are first by; see `bayesdice_ppl.logs.lazy.first.order_of`.
     declared_actions, unused_columns, lookalikes, named_episodes, reward_name, source
         As in `Logs`.
     """
@@ -138,6 +140,7 @@ class CountedLogs:
     named_episodes: bool = True
     reward_name: str = "reward"
     source: Source | None = None
+    order: str = "rows"
     units: RewardUnits = AS_LOGGED
 
     # What `Logs` says of itself where it has more.

@@ -97,15 +97,13 @@ def looked_at(series: pl.Series, name: str) -> bool:
     kind = series.dtype
     if kind == pl.Boolean or (kind.is_float() and not _whole(series)):
         return False
-    if kind.is_temporal() and kind not in (pl.Date, pl.Datetime):
-        return False
     return looked_at_of(kind, name, _size(series), len(series))
 
 
 def looked_at_of(kind: pl.DataType, name: str, n_groups: int, n_rows: int) -> bool:
     """The same from a column's type, its number of groups, and that of the rows."""
     if kind.is_temporal():
-        return n_groups > 1
+        return _names_days(kind) and n_groups > 1
     words = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name)
     if _NAMES.search(words) is not None:
         return n_groups > 1
@@ -121,14 +119,19 @@ def of_few_groups(series: pl.Series, name: str) -> bool:
     kind = series.dtype
     if looked_at(series, name) or (kind.is_float() and not _whole(series)):
         return False
-    if kind.is_temporal() and kind not in (pl.Date, pl.Datetime):
+    return of_few_groups_of(kind, _size(series))
+
+
+def of_few_groups_of(kind: pl.DataType, n_groups: int) -> bool:
+    """The same from a column's type and its number of groups, where no fit looks at it."""
+    if kind.is_temporal() and not _names_days(kind):
         return False
-    return of_few_groups_of(_size(series))
-
-
-def of_few_groups_of(n_groups: int) -> bool:
-    """The same from the number of groups, of a column that no fit looks at."""
     return _FEWEST <= n_groups < _MANY
+
+
+def _names_days(kind: pl.DataType) -> bool:
+    """Whether values are dates, or times with their date: times of day and spans are no groups."""
+    return kind in (pl.Date, pl.Datetime)
 
 
 def can_group(kind: pl.DataType) -> bool:

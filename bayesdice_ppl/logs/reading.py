@@ -22,7 +22,7 @@ from bayesdice_ppl.logs.sources.layouts import (
     read_layout,
 )
 from bayesdice_ppl.logs.sources.open_bandit import read_open_bandit
-from bayesdice_ppl.logs.sources.paths import files_of, keys_of
+from bayesdice_ppl.logs.sources.paths import NUMBER, files_of, keys_of
 from bayesdice_ppl.logs.sources.source import Source, SourceTable
 from bayesdice_ppl.progress import stage
 
@@ -74,7 +74,13 @@ def read_logs(
     options["reward"] = reward
     if is_url(path):
         address = str(path)
-        check_layout(layout)
+        if layout not in (None, TABLE):
+            check_layout(layout)
+            raise LogsError(
+                f"{address}: layout: expected none, or {TABLE!r}, beside an address, whose table "
+                f"has a row for each step, found {layout!r}. Leave it out (--layout); or give the "
+                "path of the file, which is then read into memory."
+            )
         counted = _validated(path, lambda: Logs.from_lazy(open_url(address), **options))
         # A path says by its text alone which of the two it gives, and types cannot see it.
         return cast("Logs", counted)
@@ -234,7 +240,7 @@ def _check_same(
 
 def _with_whole_numbers(frame: pl.DataFrame, names: list[str]) -> pl.DataFrame:
     """Read the values in the names of folders as whole numbers, where all of a key are."""
-    whole = [name for name in names if frame[name].str.contains(r"^(0|[1-9]\d{0,17})$").all()]
+    whole = [name for name in names if frame[name].str.contains(f"^({NUMBER.pattern})$").all()]
     return frame.with_columns(pl.col(name).cast(pl.Int64) for name in whole)
 
 

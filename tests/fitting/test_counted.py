@@ -121,14 +121,15 @@ def test_belief_from_a_database(labels):
 
 
 def test_first_rows_are_whole_episodes_and_the_belief_says_so(monkeypatch):
-    from bayesdice_ppl.logs.lazy import reading
+    from bayesdice_ppl.logs.lazy import first as lazy_first
 
     frame = play()
     whole = fit(bd.Logs.from_lazy(frame.lazy()))
-    monkeypatch.setattr(reading, "SAMPLE", 100)
-    logs = bd.Logs.from_lazy(frame.sample(fraction=1.0, shuffle=True, seed=1).lazy())
+    monkeypatch.setattr(lazy_first, "SAMPLE", 100)
+    shuffled = frame.sample(fraction=1.0, shuffle=True, seed=1)
+    logs = bd.Logs.from_lazy(shuffled.lazy())
     first, n = logs.sample, frame.height
-    lengths = frame.group_by("episode_id").len().sort("episode_id")["len"].cum_sum()
+    lengths = shuffled.group_by("episode_id", maintain_order=True).len()["len"].cum_sum()
     assert first.n_transitions == lengths.filter(lengths <= 100).max()
     belief = fit(logs)
     difference = np.abs((belief["posterior/value"] - whole["posterior/value"]).to_numpy())

@@ -6,6 +6,8 @@ frames of plain integers and floats, and a small table of ours is put where the 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import narwhals as nw
@@ -57,8 +59,35 @@ def engine_of(frame: nw.LazyFrame[Any]) -> str:
     return str(frame.implementation.value)
 
 
-def collect(frame: nw.LazyFrame[Any]) -> pl.DataFrame:
+@contextmanager
+def told_by_engines() -> Iterator[None]:
+    """Turn what engines say of a query that they do not take into an error about the log."""
+    try:
+        yield
+    except Exception as cause:
+        source = type(cause).__module__.split(".")[0].lstrip("_")
+        if source not in (*ENGINES, "narwhals"):
+            raise
+        raise _not_read(cause, source) from cause
+
+
+def _not_read(cause: BaseException, source: str) -> LogsError:
+    words = str(cause).strip().splitlines() or [type(cause).__name__]
+    return LogsError(
+        f"{source} could not read the log: {words[0]} (Look at the names and the types of its "
+        "columns.)"
+    )
+
+
+def collect(frame: nw.LazyFrame[Any], *, as_given: bool = False) -> pl.DataFrame:
     """The answer to a query. Decimals, which some engines make of sums, become integers or floats.
+
+    Parameters
+    ----------
+    frame
+        The query.
+    as_given
+        Whether it is of the user's own columns, which keep their types.
 
     Raises
     ------
@@ -68,11 +97,15 @@ def collect(frame: nw.LazyFrame[Any]) -> pl.DataFrame:
     options: dict[str, Any] = {"engine": "streaming"} if engine_of(frame) == "polars" else {}
     try:
         found = frame.collect("polars", **options).to_native()
-    except Exception as cause:
-        # Each engine raises classes of its own, for a file that is gone as for a query.
-        words = str(cause).strip().splitlines() or [type(cause).__name__]
-        raise LogsError(f"{engine_of(frame)} could not read the log: {words[0]}") from cause
+    except BaseException as cause:
+        # Each engine raises classes of its own, for a file that is gone as for a query. What polars
+        # cannot convert is no Exception.
+        if not isinstance(cause, Exception) and type(cause).__name__ != "PanicException":
+            raise
+        raise _not_read(cause, engine_of(frame)) from cause
     found = found if isinstance(found, pl.DataFrame) else pl.DataFrame(found)
+    if as_given:
+        return found
     return found.with_columns(
         pl.col(name).cast(pl.Int64 if kind.scale == 0 else pl.Float64)
         for name, kind in found.schema.items()
@@ -100,9 +133,10 @@ def beside(frame: nw.LazyFrame[Any], small: pl.DataFrame) -> nw.LazyFrame[Any]:
         return nw.from_native(small.lazy())
     if engine == "duckdb":
         # The relation knows its connection, and SQL knows the table by the name that it has here.
-        small_table = small.to_arrow()
-        found = native.query("the_log", "select * from small_table")
-        del small_table
+        # A table of the database with that name would come first.
+        bayesdice_numbers_beside_the_log = small.to_arrow()
+        found = native.query("the_log", "select * from bayesdice_numbers_beside_the_log")
+        del bayesdice_numbers_beside_the_log
         return nw.from_native(found)
     if engine == "ibis":
         import ibis

@@ -26,6 +26,8 @@ from bayesdice_ppl.logs.lazy.table import (
     LazyTable,
 )
 
+LARGEST_WHOLE = 2.0**53
+"""Past it neighboring integers share one float."""
 FIRST = 3
 """Rows that a message shows."""
 _SHOWN = {EPISODE: "episode_id", STEP: "step", STATE: "state", ACTION: "action"}
@@ -116,6 +118,12 @@ def number_faults(table: LazyTable) -> list[tuple[str, nw.Expr, tuple[str, str, 
             advice = "Write true or false, or 1 or 0."
             mask = nw.col(place).is_null()
             found.append((f"bad_{key}", mask, (key, "true or false", advice), None))
+    if "step" in table.names and table.float_step:
+        # Without a value is one kind of fault, told below.
+        mask = ~nw.col(STEP).is_finite()
+        found.append(("odd_step", mask, ("step", *finite), STEP))
+    if EPISODE in held:
+        found += _episode_faults(table)
     filled = ("a value", "Fill it in.")
     for key, place in (
         ("episode_id", EPISODE),
@@ -126,6 +134,21 @@ def number_faults(table: LazyTable) -> list[tuple[str, nw.Expr, tuple[str, str, 
         if place in held and (place != STEP or "step" in table.names):
             found.append((f"no_{key}", nw.col(place).is_null(), (key, *filled), None))
     return found
+
+
+def _episode_faults(
+    table: LazyTable,
+) -> list[tuple[str, nw.Expr, tuple[str, str, str], str | None]]:
+    """Names of episodes that are no labels."""
+    kind, name = table.kind("episode_id"), nw.col(EPISODE)
+    if kind.is_float():
+        mask = ~name.is_finite() | (name != name.round(0)) | (name.abs() > LARGEST_WHOLE)
+        words = ("an integer below 2^53, or a string", "Store labels as integers or as text.")
+    elif kind in (pl.String, pl.Categorical, pl.Enum):
+        mask, words = name.str.strip_chars() == "", ("a label, and no blank text", "Write it.")
+    else:
+        return []
+    return [("odd_episode_id", mask, ("episode_id", *words), None)]
 
 
 def read_distinct(series: pl.Series, column: str, rows: pl.Series) -> pl.Series:

@@ -6,17 +6,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import narwhals as nw
 import numpy as np
 import polars as pl
 from jaxtyping import Int
 
+from bayesdice_ppl.checks import listed
 from bayesdice_ppl.errors import LogsError
 from bayesdice_ppl.logs.counted import CountedLogs
 from bayesdice_ppl.logs.groups import looked_at_of, of_few_groups_of
 from bayesdice_ppl.logs.labels import MISSING, encode, label_array, label_kind, shown, sorted_labels
-from bayesdice_ppl.logs.lazy.engines import collect
+from bayesdice_ppl.logs.lazy.engines import told_by_engines
 from bayesdice_ppl.logs.lazy.faults import read_distinct
+from bayesdice_ppl.logs.lazy.first import WITHOUT_ORDER, check_lookalikes, first_rows, order_of
 from bayesdice_ppl.logs.lazy.rows import (
     GOES_ON,
     KEYS,
@@ -29,7 +30,7 @@ from bayesdice_ppl.logs.lazy.rows import (
     LazyRows,
 )
 from bayesdice_ppl.logs.lazy.survey import Survey, take_survey
-from bayesdice_ppl.logs.lazy.table import ACTION, EPISODE, STATE, STEP, LazyTable, lay_columns
+from bayesdice_ppl.logs.lazy.table import ACTION, EPISODE, STATE, LazyTable, lay_columns
 from bayesdice_ppl.logs.sources.source import Source
 from bayesdice_ppl.progress import stage
 
@@ -37,9 +38,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from bayesdice_ppl.logs.logs import Logs
-
-SAMPLE = 200_000
-"""Most rows that are held."""
 
 
 def count_log(
@@ -65,18 +63,19 @@ def count_log(
     LogsError
         The table cannot be used, with what was found where.
     """
-    with stage("counting the log"):
+    with stage("counting the log"), told_by_engines():
         asked = lay_columns(table, columns, ignore, reward)
         survey = take_survey(asked)
         rows = LazyRows(asked, survey)
         lines = rows.counted()
-        options: dict[str, Any] = {"columns": columns, "ignore": ignore, "reward": reward}
+        held = [name for name in ignore if name not in asked.not_handed]
+        options: dict[str, Any] = {"columns": columns, "ignore": held, "reward": reward}
         count = lines["rows"].cast(pl.Int64)
         labels = tuple(
             read_distinct(lines[place], key, count)
             for key, place in (("state", STATE), ("action", ACTION), ("next_state", ONWARD))
         )
-        sample = _first_rows(asked, survey, hold, options)
+        sample = first_rows(asked, survey, hold, options)
         return _laid_out(rows, lines, labels, sample, actions)
 
 
@@ -103,8 +102,11 @@ def _laid_out(
     looked = tuple(
         name for name in filled if looked_at_of(kinds[name], name, sizes[name], survey.n)
     )
-    few = tuple(name for name in filled if name not in looked and of_few_groups_of(sizes[name]))
+    few = tuple(
+        name for name in filled if name not in looked and of_few_groups_of(kinds[name], sizes[name])
+    )
     ended, both = survey.ended
+    declared = _declared(actions, action, count)
     return CountedLogs(
         state=encode(state, state_labels),
         action=encode(action, action_labels),
@@ -128,15 +130,16 @@ def _laid_out(
         looked_at=looked,
         of_few_groups=few,
         groups=held,
-        sample=_recoded(sample, state_labels, action_labels),
+        sample=_recoded(sample, state_labels, action_labels, declared),
         keys=lines.select(KEYS),
         rows=rows,
-        declared_actions=_declared(actions, action, count),
-        unused_columns=table.unused,
+        declared_actions=declared,
+        unused_columns=(*table.unused, *table.not_handed),
         lookalikes=sample.lookalikes,
         named_episodes="episode_id" in table.names,
         reward_name=table.reward_name,
-        source=_source(table, survey, sample),
+        order=order_of(table, survey),
+        source=_source(table, survey, sample, order_of(table, survey)),
     )
 
 
@@ -163,42 +166,9 @@ def _declared(
     return declared
 
 
-def _first_rows(
-    table: LazyTable, survey: Survey, hold: Callable[..., Logs], options: dict[str, Any]
+def _recoded(
+    sample: Logs, states: np.ndarray, actions: np.ndarray, declared: np.ndarray | None
 ) -> Logs:
-    """The first rows as a log in memory: whole episodes, in the order of their names."""
-    frame = table.given
-    number = f"{STEP}_of_file"
-    in_file = "step" not in table.names and table.in_order and "episode_id" in table.names
-    if in_file:
-        frame = nw.from_native(frame.to_native().with_row_index(number))
-    if "episode_id" not in table.names:
-        found = collect(frame.head(SAMPLE))
-    else:
-        episode = table.names["episode_id"]
-        order = [episode, number if in_file else table.names["step"]]
-        if survey.n > SAMPLE:
-            by = frame.select(episode).group_by(episode).agg(nw.len().alias("rows_of_it"))
-            first = collect(by.sort(episode).head(SAMPLE))
-            total = first["rows_of_it"].cast(pl.Int64).cum_sum()
-            whole = int((total <= SAMPLE).sum())
-            last = first[episode][max(whole - 1, 0)]
-            frame = frame.filter(nw.col(episode) <= last)
-            # One episode may be longer than all that is held.
-            frame = frame.sort(*order).head(SAMPLE) if whole == 0 else frame
-        found = collect(frame).sort(order, maintain_order=True)
-    if in_file:
-        found = found.drop(number)
-    try:
-        return hold(found, **options)
-    except LogsError as error:
-        what = "all rows" if survey.n <= SAMPLE else f"the first {found.height:,} rows"
-        raise LogsError(
-            f"in {what}, sorted by episode and step and counted from 1: {error}"
-        ) from error
-
-
-def _recoded(sample: Logs, states: np.ndarray, actions: np.ndarray) -> Logs:
     """The first rows with the codes of the whole log."""
 
     def places(labels: np.ndarray, all_labels: np.ndarray) -> Int[np.ndarray, " k"]:
@@ -214,10 +184,11 @@ def _recoded(sample: Logs, states: np.ndarray, actions: np.ndarray) -> Logs:
         next_state=following,
         state_labels=states,
         action_labels=actions,
+        declared_actions=declared,
     )
 
 
-def _source(table: LazyTable, survey: Survey, sample: Logs) -> Source:
+def _source(table: LazyTable, survey: Survey, sample: Logs, order: str) -> Source:
     """Where the log lies, and what was looked at in its first rows alone."""
     notes = []
     if sample.n_transitions < survey.n:
@@ -229,6 +200,14 @@ def _source(table: LazyTable, survey: Survey, sample: Logs) -> Source:
         notes.append(
             f"What depends on the order of rows{told} is looked at in the first "
             f"{sample.n_transitions:,} of {survey.n:,} rows."
+        )
+        notes += check_lookalikes(table, sample.lookalikes, sample.n_transitions)
+    if order in WITHOUT_ORDER:
+        notes.append(f"What depends on the order of rows is looked at in {WITHOUT_ORDER[order]}.")
+    if table.not_handed:
+        notes.append(
+            f"The columns {listed(table.not_handed, 99)} hold what {table.engine} does not hand "
+            "over, and are left out."
         )
     return Source(f"a table of {table.engine}, counted where it lies", {}, tuple(notes))
 

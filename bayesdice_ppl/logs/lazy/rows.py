@@ -27,7 +27,6 @@ GOES_ON, OVER, UNKNOWN, LEFT_OUT = 0, 1, 2, 3
 more it is at a step that is left out with the last kind."""
 KEYS = (STATE, ACTION, ONWARD, KIND)
 """What the rows of one line share."""
-_MOST_REWARDS = 100_000
 AT_ONCE = 8
 """Candidates whose sums are made in one pass over the rows."""
 POWERS = 4
@@ -286,16 +285,41 @@ class LazyRows(NamedTuple):
         found = collect(self.frame.select(*own).group_by(*own).agg(nw.len().alias("rows")))
         return found["rows"].cast(pl.Int64).to_numpy()
 
-    def distinct_rewards(self) -> Float[np.ndarray, " k"] | None:
-        """The rewards that occur, as the table has them; None if they are very many."""
-        reward = self.table.frame.select(REWARD).group_by(REWARD).agg(nw.len().alias("rows"))
-        found = collect(reward.select(REWARD).head(_MOST_REWARDS + 1))
-        return found[REWARD].to_numpy() if found.height <= _MOST_REWARDS else None
+    def odd_reward(self, low: float, high: float, unit: float | None = None) -> float | None:
+        """A reward of the table that is not from low to high; None if there is none.
 
-    def commonest(self) -> float | None:
-        """The reward of more than half of the rows, as they are summed; None if there is none."""
-        by = self.frame.select(UNIT).group_by(UNIT).agg(nw.len().alias("rows"))
-        found = collect(by.filter(nw.col("rows") * 2 > self.survey.n))
+        Parameters
+        ----------
+        low, high
+            The ends.
+        unit
+            Size of the steps from low in which rewards must come; without it any number may.
+        """
+        reward = nw.col(REWARD)
+        odd = (reward < low) | (reward > high)
+        if unit is not None:
+            steps = (reward - low) / unit
+            odd = odd | (steps != steps.round(0))
+        found = collect(self.table.frame.filter(odd).select(REWARD).head(1))
+        return float(found[REWARD][0]) if found.height else None
+
+    def commonest(
+        self, keys: pl.DataFrame, used: Bool[np.ndarray, " K"], n_used: int
+    ) -> float | None:
+        """The reward of more than half of the used rows, as they are summed; None if there is none.
+
+        Parameters
+        ----------
+        keys
+            The lines.
+        used
+            Which lines count.
+        n_used
+            How many rows these have.
+        """
+        frame = self._beside(keys, pl.DataFrame({"counts": used})).filter(nw.col("counts"))
+        by = frame.select(UNIT).group_by(UNIT).agg(nw.len().alias("rows"))
+        found = collect(by.filter(nw.col("rows") * 2 > n_used))
         return float(found[UNIT][0]) if found.height else None
 
     def largest(

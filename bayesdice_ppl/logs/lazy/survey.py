@@ -31,8 +31,10 @@ from bayesdice_ppl.logs.lazy.table import (
 
 PLACE, LEAD, AFTER = "place", "lead", "after"
 """Place of a row in its episode from 1, the next row's state, and the next row's step."""
-_LONGEST = 1_000_000
-"""Steps of an episode past which sums of their squares may not fit in 64 bits."""
+
+
+_ULPS = 8
+"""Spreads of as many units in the last place of the rewards are rounding."""
 
 
 class Survey(NamedTuple):
@@ -113,13 +115,14 @@ def take_survey(table: LazyTable) -> Survey:
     ended = (int(row["ended"] or 0), int(row["both"] or 0))
     sizes = {name: int(row[f"n_{own}"]) for name, own in table.others.items()}
     nulls = {name: int(row[f"null_{own}"]) for name, own in table.others.items()}
+    mean, sd = _center(least, most, float(row["mean"]), float(row["sd"]))
     first = Survey(
         n=n,
         m=n,
         least=least,
         most=most,
-        mean=float(row["mean"]),
-        sd=float(row["sd"]),
+        mean=mean,
+        sd=sd,
         n_groups=sizes,
         nulls=nulls,
         not_whole=tuple(name for name, own in table.others.items() if row.get(f"odd_{own}", 0)),
@@ -139,8 +142,18 @@ def take_survey(table: LazyTable) -> Survey:
         return first._replace(missing_steps=(0,), left_out=(0,) if ended[0] else ())
     times = "step" not in table.names or _are_times(table, row)
     survey = first._replace(times=times, base=0 if times else int(row["first_step"]))
-    span = 0 if times else int(row["last_step"]) - int(row["first_step"])
-    return _look_at_episodes(table, survey, unknown, long=span >= _LONGEST)
+    return _look_at_episodes(table, survey, unknown)
+
+
+def _center(least: float, most: float, mean: float, sd: float) -> tuple[float, float]:
+    """Where and in which units rewards are summed; without a spread the unit is 0.
+
+    Engines round: rewards that are all 0.1 get a spread, and a mean that none of them has.
+    """
+    if least == most:
+        return least, 0.0
+    rounding = _ULPS * float(np.spacing(max(abs(least), abs(most))))
+    return min(max(mean, least), most), sd if sd > rounding else most - least
 
 
 def _look_at_rows(table: LazyTable, held: list[str]) -> dict[str, Any]:
@@ -177,7 +190,7 @@ def _look_at_rows(table: LazyTable, held: list[str]) -> dict[str, Any]:
     if STEP in held and "step" in table.names:
         step = nw.col(STEP)
         asked += [step.min().alias("first_step"), step.max().alias("last_step")]
-        if table.kind("step").is_float():
+        if table.float_step:
             asked.append(_count(step != step.round(0)).alias("broken_step"))
     return {"ended": 0, "both": 0} | collect(table.frame.select(*asked)).row(0, named=True)
 
@@ -202,12 +215,12 @@ def _are_times(table: LazyTable, row: dict[str, Any]) -> bool:
     kind = table.kind("step")
     if kind.is_temporal():
         return True
-    if kind.is_float() and row["broken_step"]:
+    if table.float_step and row["broken_step"]:
         return True
     return bool(row["first_step"] >= EPOCH)
 
 
-def _look_at_episodes(table: LazyTable, survey: Survey, unknown: int, *, long: bool) -> Survey:
+def _look_at_episodes(table: LazyTable, survey: Survey, unknown: int) -> Survey:
     """One query about episodes, and one about the order of rows where it is needed."""
     held = table.frame.collect_schema().names()
     if "step" not in table.names and not table.in_order:
@@ -221,6 +234,7 @@ def _look_at_episodes(table: LazyTable, survey: Survey, unknown: int, *, long: b
             nw.len().alias("m"),
             nw.col("rows").sum(),
             nw.col("is_ended").sum(),
+            nw.col("is_cut").sum(),
             nw.col("irregular").sum(),
             nw.col("late").sum(),
             nw.col("after_end").sum(),
@@ -233,7 +247,8 @@ def _look_at_episodes(table: LazyTable, survey: Survey, unknown: int, *, long: b
         if total[key]:
             _refuse_later_rows(by, key, what, total[key])
     in_file = "step" not in table.names
-    if in_file and total["apart"] and ENDED not in held and CUT not in held:
+    flagged = total["is_ended"] or total["is_cut"]
+    if in_file and total["apart"] and not flagged:
         raise LogsError(
             f"column 'episode_id': {total['apart']:,} episodes go on after rows of other episodes, "
             "and nothing says that the pieces are one episode. Give every episode an episode_id of "
@@ -241,7 +256,7 @@ def _look_at_episodes(table: LazyTable, survey: Survey, unknown: int, *, long: b
         )
     given = NEXT in held
     complete = given and unknown == 0
-    irregular = long or bool(total["irregular"])
+    irregular = bool(total["irregular"])
     windowed = survey.times or not complete or irregular
     survey = survey._replace(m=total["m"], windowed=windowed, by_place=survey.times)
     if windowed and not survey.times and irregular:
@@ -259,18 +274,17 @@ def _episodes(table: LazyTable, survey: Survey, held: list[str]) -> nw.LazyFrame
     temporal = "step" in table.names and table.kind("step").is_temporal()
     # Times only put rows in order: nothing is asked of how far they are apart.
     number = nw.lit(0) if temporal else nw.col(STEP).cast(nw.Int64) - base
-    small = nw.when(number < _LONGEST).then(number).otherwise(nw.lit(0))
     step = nw.col(STEP)
-    columns = [number.alias("number"), (small * small).alias("square"), step.alias("at")]
+    columns = [number.alias("number"), step.alias("at")]
     asked = [
         nw.len().alias("rows"),
         nw.col("at").min().alias("low"),
         nw.col("at").max().alias("high"),
-        nw.col("number").sum().alias("sum"),
-        nw.col("square").sum().alias("squares"),
         nw.col("number").min().alias("least"),
         nw.col("number").max().alias("most"),
     ]
+    if not survey.times:
+        asked.append(nw.col("number").n_unique().alias("different"))
     for key in (ENDED, CUT):
         flag = nw.col(key) if key in held else nw.lit(False)
         columns += [
@@ -279,12 +293,7 @@ def _episodes(table: LazyTable, survey: Survey, held: list[str]) -> nw.LazyFrame
         ]
         asked += [nw.col(f"is_{key}").sum(), nw.col(f"{key}_at").min()]
     by = frame.select(EPISODE, *columns).group_by(EPISODE).agg(*asked)
-    n, top = nw.col("rows").cast(nw.Int64), nw.col("rows").cast(nw.Int64) - 1
-    regular = (
-        (nw.col("most") - nw.col("least") == top)
-        & (2 * nw.col("sum") == n * top)
-        & (6 * nw.col("squares") == n * top * (2 * n - 1))
-    )
+    top = nw.col("rows").cast(nw.Int64) - 1
     pieces = nw.col("most") - nw.col("least") != top
     last = top if survey.times else nw.col("most")
 
@@ -293,7 +302,10 @@ def _episodes(table: LazyTable, survey: Survey, held: list[str]) -> nw.LazyFrame
 
     return by.with_columns(
         last.alias("last"),
-        nw.lit(0).alias("irregular") if survey.times else bad(~regular).alias("irregular"),
+        # As many steps as rows, all different, and none left out between the ends.
+        nw.lit(0).alias("irregular")
+        if survey.times
+        else bad(pieces | (nw.col("different") != nw.col("rows"))).alias("irregular"),
         nw.lit(0).alias("late") if survey.times else bad(nw.col("least") != 0).alias("late"),
         bad(pieces).alias("apart"),
         _later(ENDED, bad).alias("after_end"),

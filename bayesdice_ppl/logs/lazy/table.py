@@ -18,7 +18,7 @@ from bayesdice_ppl.logs.groups import can_group
 from bayesdice_ppl.logs.labels import as_labels, label_kind
 from bayesdice_ppl.logs.lazy.engines import RAW, as_lazy, collect, engine_of
 from bayesdice_ppl.logs.rewards import split_rewards
-from bayesdice_ppl.logs.schema import find_columns
+from bayesdice_ppl.logs.schema import COLUMNS, find_columns
 
 STATE, ACTION, NEXT, EPISODE = (f"{RAW}{key}" for key in ("state", "action", "next", "episode"))
 """Labels, as the table has them."""
@@ -51,6 +51,8 @@ class LazyTable(NamedTuple):
         The table's name of the reward.
     in_order
         Whether the rows have an order without a column that says so, as those of a file do.
+    not_handed
+        Columns of a type that the engine does not hand over. They are left out.
     """
 
     given: nw.LazyFrame[Any]
@@ -61,6 +63,12 @@ class LazyTable(NamedTuple):
     unused: tuple[str, ...]
     reward_name: str
     in_order: bool
+    not_handed: tuple[str, ...] = ()
+
+    @property
+    def float_step(self) -> bool:
+        """Whether steps are numbers that may have decimals."""
+        return _is_float(self.kind("step"))
 
     @property
     def engine(self) -> str:
@@ -91,7 +99,8 @@ def lay_columns(
         A column is missing, or holds what cannot be counted: vectors, sets of actions.
     """
     given = as_lazy(table)
-    schema = collect(given.head(0))
+    given, schema, not_handed = _handed_over(given, columns)
+    ignore = ignore if isinstance(ignore, str) else [n for n in ignore if n not in not_handed]
     whole, mapping, rewards = split_rewards(schema, columns, reward)
     if len(rewards) > 1:
         raise LogsError(
@@ -112,20 +121,19 @@ def lay_columns(
             "Logs.from_dataframe)."
         )
     names = {key: dict(mapping or {}).get(key, key) for key in found.columns}
-    if "next_state" in names and schema.schema[names["next_state"]] == pl.Null:
+    if "next_state" in names and _holds_nothing(given, schema, names["next_state"], names["state"]):
         del names["next_state"]
     _check_kinds(schema, names)
     able = [name for name in unused if can_group(schema.schema[name])]
     others = {name: f"group_{k}" for k, name in enumerate(able)}
     in_order = engine_of(given) == "polars"
-    frame = given
-    if in_order and "step" not in names and "episode_id" in names:
-        native = given.to_native().with_row_index(STEP)
-        frame = nw.from_native(native)
+    frame, counts = given, in_order and "step" not in names and "episode_id" in names
+    if counts:
+        frame = nw.from_native(given.to_native().with_row_index(own_name(schema)))
     kept = _expressions(schema, names)
     kept += [_group(schema.schema[name], name).alias(own) for name, own in others.items()]
-    if in_order and "step" not in names and "episode_id" in names:
-        kept.append(nw.col(STEP).cast(nw.Int64))
+    if counts:
+        kept.append(nw.col(own_name(schema)).cast(nw.Int64).alias(STEP))
     return LazyTable(
         given,
         frame.select(*kept),
@@ -135,7 +143,59 @@ def lay_columns(
         unused,
         names["reward"],
         in_order,
+        not_handed,
     )
+
+
+def own_name(schema: pl.DataFrame) -> str:
+    """A name for the numbers of rows that no column of the table has."""
+    name = "row_of_the_table"
+    while name in schema.columns:
+        name += "_"
+    return name
+
+
+def _handed_over(
+    given: nw.LazyFrame[Any], columns: Mapping[str, str] | None
+) -> tuple[nw.LazyFrame[Any], pl.DataFrame, tuple[str, ...]]:
+    """The table's columns that an engine hands over, an empty frame of them, and all others.
+
+    Raises
+    ------
+    LogsError
+        A column with a meaning in a log is none of them.
+    """
+    kinds = given.collect_schema()
+    # Databases have spans of months and days, which no frame of polars holds.
+    odd = [
+        name for name, kind in kinds.items() if kind == nw.Duration and engine_of(given) != "polars"
+    ]
+    if not odd:
+        return given, collect(given.head(0), as_given=True), ()
+    mapping = dict(columns or {})
+    for name in odd:
+        if name in mapping.values() or (name in COLUMNS and name not in mapping):
+            raise LogsError(
+                f"column {name!r}: expected a type that {engine_of(given)} hands over, found "
+                f"{kinds[name]}. Convert the column where the log lies."
+            )
+    given = given.select(*(name for name in kinds if name not in odd))
+    return given, collect(given.head(0), as_given=True), tuple(odd)
+
+
+def _holds_nothing(given: nw.LazyFrame[Any], schema: pl.DataFrame, onward: str, state: str) -> bool:
+    """Whether a column of next states says nothing: its type may then be that of no state."""
+    kind = schema.schema[onward]
+    if kind == pl.Null:
+        return True
+    text = (pl.String, pl.Categorical, pl.Enum)
+    if kind not in text or schema.schema[state] in text:
+        return False
+    return collect(given.filter(~nw.col(onward).is_null()).select(onward).head(1)).is_empty()
+
+
+def _is_float(kind: pl.DataType) -> bool:
+    return kind.is_float() or (isinstance(kind, pl.Decimal) and kind.scale != 0)
 
 
 def _check_kinds(schema: pl.DataFrame, names: Mapping[str, str]) -> None:
@@ -186,7 +246,9 @@ def _expressions(schema: pl.DataFrame, names: Mapping[str, str]) -> list[nw.Expr
     if "propensity" in names:
         found.append(nw.col(names["propensity"]).cast(nw.Float64).alias(CHANCE))
     if "step" in names:
-        found.append(nw.col(names["step"]).alias(STEP))
+        step = nw.col(names["step"])
+        decimal = _is_float(schema.schema[names["step"]])
+        found.append((step.cast(nw.Float64) if decimal else step).alias(STEP))
     for key, place in (("terminated", ENDED), ("truncated", CUT)):
         if key in names:
             found.append(_flag(schema.schema[names[key]], names[key]).alias(place))
@@ -195,7 +257,8 @@ def _expressions(schema: pl.DataFrame, names: Mapping[str, str]) -> list[nw.Expr
 
 def _label(kind: pl.DataType, name: str) -> nw.Expr:
     column = nw.col(name)
-    if kind.is_integer() or kind == pl.Boolean:
+    whole = kind.is_integer() or (isinstance(kind, pl.Decimal) and kind.scale == 0)
+    if whole or kind == pl.Boolean:
         return column.cast(nw.Int64)
     if kind in (pl.Categorical, pl.Enum):
         return column.cast(nw.String)
@@ -207,7 +270,16 @@ def _group(kind: pl.DataType, name: str) -> nw.Expr:
     column = nw.col(name)
     if kind in (pl.Categorical, pl.Enum):
         return column.cast(nw.String)
+    if kind.is_float():
+        # What is no number names no group.
+        return nw.when(~column.is_nan()).then(column)
     return column.dt.date() if kind == pl.Datetime else column
+
+
+def flag_of(kind: pl.DataType, name: str) -> nw.Expr | None:
+    """True or false, null where a column is neither; None for a type that holds no flags."""
+    text = (pl.String, pl.Categorical, pl.Enum)
+    return _flag(kind, name) if kind.is_numeric() or kind in (pl.Boolean, *text) else None
 
 
 def _flag(kind: pl.DataType, name: str) -> nw.Expr:

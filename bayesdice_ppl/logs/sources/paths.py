@@ -15,6 +15,8 @@ from bayesdice_ppl.errors import LogsError
 
 _READ = (".parquet", ".pq", ".csv", ".tsv", ".jsonl", ".ndjson", ".dsjson", ".json")
 """Endings of files that a folder is searched for, the likeliest first."""
+NUMBER = re.compile(r"0|[1-9]\d{0,17}")
+"""Values in the names of folders that are read as whole numbers, where all of a key are."""
 
 
 def files_of(path: str | os.PathLike[str]) -> list[Path]:
