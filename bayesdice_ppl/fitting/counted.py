@@ -16,6 +16,7 @@ from jaxtyping import Bool, Float, Int
 
 from bayesdice_ppl.errors import LogsError, SettingsError
 from bayesdice_ppl.fitting.adaptive import follows_rewards
+from bayesdice_ppl.fitting.grouping import FEW_EPISODES, check_named, check_several
 from bayesdice_ppl.fitting.inputs import Inputs
 from bayesdice_ppl.fitting.row_facts import RewardSpread
 from bayesdice_ppl.fitting.settings import CLUSTERS, FitSettings
@@ -36,9 +37,6 @@ from bayesdice_ppl.logs.lazy.rows import Coefficients, SumsOfGroups
 from bayesdice_ppl.logs.logged_value import LoggedValue
 from bayesdice_ppl.moments import LoggedPairs, PairRewards
 from bayesdice_ppl.moments.known_rewards import Binary, Bounded, Counts
-
-FEW_EPISODES = 20
-"""With fewer episodes, rows near each other are looked at in a log in memory."""
 
 
 @final
@@ -191,7 +189,9 @@ class CountedFit(NamedTuple):
         settings, logs = self.inputs.settings, self.logs
         constraint, asked = settings.constraint, settings.clusters
         for name in asked:
-            _check(logs, name)
+            check_named(name, logs.groups, "'transition'")
+            logs.rows.check_groups(name)
+            check_several(name, logs.groups[name])
         if not (constraint.penalty.calibrated and constraint.value_constraint):
             if asked:
                 raise SettingsError(
@@ -433,21 +433,6 @@ def _variance(
     error = (paid - value * counted) / counted.sum()
     size = len(error)
     return float(error @ error * size / (size - 1)) if size > 1 else float("nan")
-
-
-def _check(logs: CountedLogs, name: str) -> None:
-    if name not in logs.groups:
-        has = ", ".join(sorted(logs.groups)) or "none"
-        raise SettingsError(
-            "cluster: expected 'transition', or a column of the log with integers, text or dates "
-            f"and without another meaning, found {name!r}. There are: {has}."
-        )
-    logs.rows.check_groups(name)
-    if logs.groups[name] < 2:
-        raise SettingsError(
-            f"cluster={name!r}: expected a column with two values or more, found one. A single "
-            "group does not tell how groups differ."
-        )
 
 
 def pair_sums(logs: CountedLogs, pairs: LoggedPairs, mask: Bool[np.ndarray, " K"]) -> PairRewards:

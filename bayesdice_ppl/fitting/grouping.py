@@ -7,6 +7,7 @@ few episodes or none.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 
 import numpy as np
@@ -50,7 +51,8 @@ def dependence_of(
     constraint = settings.constraint
     asked = settings.clusters
     for name in asked:
-        _check(logs, name)
+        check_named(name, logs.groups, "'transition', 'episode'")
+        check_several(name, len(distinct(logs.group_codes(name))[0]))
     if not (constraint.penalty.calibrated and constraint.value_constraint):
         if asked:
             raise SettingsError(
@@ -112,14 +114,40 @@ def rows_behind(
     )
 
 
-def _check(logs: Logs, name: str) -> None:
-    if name not in logs.groups:
-        has = ", ".join(sorted(logs.groups)) or "none"
+def check_named(name: str, groups: Collection[str], units: str) -> None:
+    """Refuse a cluster that is none of the columns that may group rows.
+
+    Parameters
+    ----------
+    name
+        What ``cluster`` names.
+    groups
+        The columns.
+    units
+        What else may be named, for the message.
+
+    Raises
+    ------
+    SettingsError
+        There is no such column.
+    """
+    if name not in groups:
+        has = ", ".join(sorted(groups)) or "none"
         raise SettingsError(
-            "cluster: expected 'transition', 'episode', or a column of the log with integers, text "
-            f"or dates and without another meaning, found {name!r}. There are: {has}."
+            f"cluster: expected {units}, or a column of the log with integers, text or dates and "
+            f"without another meaning, found {name!r}. There are: {has}."
         )
-    if len(distinct(logs.group_codes(name))[0]) < 2:
+
+
+def check_several(name: str, n_groups: int) -> None:
+    """Refuse a column of one group.
+
+    Raises
+    ------
+    SettingsError
+        There is one.
+    """
+    if n_groups < 2:
         raise SettingsError(
             f"cluster={name!r}: expected a column with two values or more, found one. A single "
             "group does not tell how groups differ."

@@ -11,7 +11,7 @@ from jaxtyping import Float, Int, Shaped
 
 from bayesdice_ppl.errors import LogsError
 from bayesdice_ppl.logs.columns import first_row
-from bayesdice_ppl.logs.labels import encode, label_array, label_kind, sorted_labels
+from bayesdice_ppl.logs.labels import encode, label_array, label_kind, shown, sorted_labels
 
 
 class Actions(NamedTuple):
@@ -56,7 +56,7 @@ def code_actions(
     """
     if isinstance(action, pl.Series):
         labels = sorted_labels(action)
-        return Actions(labels, encode(action, labels)[order], _check_declared(declared, action))
+        return Actions(labels, encode(action, labels)[order], read_declared(declared, action))
     if declared is not None:
         raise LogsError(
             f"actions: expected none, found a list. The log's actions are vectors of "
@@ -65,7 +65,25 @@ def code_actions(
     return Actions(action[order], np.arange(len(action)), None)
 
 
-def _check_declared(actions: Sequence[Any] | None, action: pl.Series) -> np.ndarray | None:
+def read_declared(
+    actions: Sequence[Any] | None, action: pl.Series, count: pl.Series | None = None
+) -> np.ndarray | None:
+    """The declared action space; None where none is.
+
+    Parameters
+    ----------
+    actions
+        As declared.
+    action
+        Labels that occur.
+    count
+        How many rows each stands for; None: it is a row's.
+
+    Raises
+    ------
+    LogsError
+        Labels are of another kind, or one that occurs is not declared.
+    """
     if actions is None:
         return None
     declared: np.ndarray = label_array(actions, "actions", LogsError)
@@ -77,8 +95,13 @@ def _check_declared(actions: Sequence[Any] | None, action: pl.Series) -> np.ndar
     outside = encode(action, declared) < 0
     if outside.any():
         row = first_row(outside)
+        where, rows = f"row {row + 1}, ", "the row"
+        found = shown(action[row])
+        if count is not None:
+            n = int(count.filter(action == action[row]).sum())
+            where, found, rows = "", f"{found} in {n:,} rows", "the rows"
         raise LogsError(
-            f"row {row + 1}, column 'action': expected an action of the declared action space, "
-            f"found {action[row]!r}. Add it to actions= (--actions), or correct the row."
+            f"{where}column 'action': expected an action of the declared action space, found "
+            f"{found}. Add it to actions= (--actions), or correct {rows}."
         )
     return declared

@@ -15,7 +15,8 @@ from bayesdice_ppl.logs.labels import as_labels
 REWARD_SIZE = (1e-100, 1e100)
 """Between these the square of the largest reward fits in double precision."""
 
-_FLAGS = {"true": True, "false": False, "1": True, "0": False}
+FLAGS = {"true": True, "false": False, "1": True, "0": False}
+"""What texts mean as flags, whatever their case."""
 
 
 def first_row(mask: pl.Series | Bool[np.ndarray, " n"]) -> int:
@@ -136,7 +137,7 @@ def flags_of(series: pl.Series) -> pl.Series | None:
         ).to_series()
     if series.dtype in (pl.String, pl.Categorical, pl.Enum, pl.Null):
         texts = series.cast(pl.String).str.strip_chars().str.to_lowercase()
-        return texts.replace_strict(_FLAGS, default=None, return_dtype=pl.Boolean)
+        return texts.replace_strict(FLAGS, default=None, return_dtype=pl.Boolean)
     return None
 
 

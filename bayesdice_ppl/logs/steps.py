@@ -13,7 +13,7 @@ from jaxtyping import Int, Shaped
 from bayesdice_ppl.errors import LogsError
 from bayesdice_ppl.logs.columns import first_row, read_labels, read_numbers
 
-_EPOCH = 100_000_000
+EPOCH = 100_000_000
 """Integers from here on are times: seconds since 1970, or a finer unit."""
 _EXPECTED = (
     "integers, or times such as 2024-01-31 12:00:00. Number the steps of each episode 0, 1, 2, ..."
@@ -50,11 +50,11 @@ def read_times(table: pl.DataFrame) -> Shaped[np.ndarray, " n"] | None:
         return series.to_physical().to_numpy()
     if series.dtype.is_float() or series.dtype.is_decimal():
         if series.null_count() == 0 and (series == series.round(0)).all():
-            return None if float(series.min()) < _EPOCH else read_numbers(series, "step")  # type: ignore[arg-type]
+            return None if float(series.min()) < EPOCH else read_numbers(series, "step")  # type: ignore[arg-type]
         return read_numbers(series, "step")
     if series.dtype.is_integer() and series.null_count() == 0:
         # A small kind of integer cannot be compared with a large number.
-        return series.to_numpy() if (series.cast(pl.Float64) >= _EPOCH).all() else None
+        return series.to_numpy() if (series.cast(pl.Float64) >= EPOCH).all() else None
     return None
 
 

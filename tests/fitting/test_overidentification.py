@@ -12,7 +12,7 @@ from scipy.stats import f
 import bayesdice_ppl as bd
 from bayesdice_ppl.belief.schema import BeliefView
 from bayesdice_ppl.fitting.other_functions import other_functions
-from benchmarks.gauge_cases import process
+from benchmarks.gauge_logs import process
 from benchmarks.overidentification import Linear, N, bandit_log
 from tests.linear_world import GAMMA, POLICIES, chain_log
 

@@ -11,10 +11,10 @@ import polars as pl
 from jaxtyping import Int
 
 from bayesdice_ppl.checks import listed
-from bayesdice_ppl.errors import LogsError
+from bayesdice_ppl.logs.actions import read_declared
 from bayesdice_ppl.logs.counted import CountedLogs
 from bayesdice_ppl.logs.groups import looked_at_of, of_few_groups_of
-from bayesdice_ppl.logs.labels import MISSING, encode, label_array, label_kind, shown, sorted_labels
+from bayesdice_ppl.logs.labels import MISSING, encode, sorted_labels
 from bayesdice_ppl.logs.lazy.engines import told_by_engines
 from bayesdice_ppl.logs.lazy.faults import read_distinct
 from bayesdice_ppl.logs.lazy.first import WITHOUT_ORDER, check_lookalikes, first_rows, order_of
@@ -106,7 +106,7 @@ def _laid_out(
         name for name in filled if name not in looked and of_few_groups_of(kinds[name], sizes[name])
     )
     ended, both = survey.ended
-    declared = _declared(actions, action, count)
+    declared = read_declared(actions, action, count)
     return CountedLogs(
         state=encode(state, state_labels),
         action=encode(action, action_labels),
@@ -141,29 +141,6 @@ def _laid_out(
         order=order_of(table, survey),
         source=_source(table, survey, sample, order_of(table, survey)),
     )
-
-
-def _declared(
-    actions: Sequence[Any] | None, action: pl.Series, count: pl.Series
-) -> np.ndarray | None:
-    """The action space, if it is declared."""
-    if actions is None:
-        return None
-    declared: np.ndarray = label_array(actions, "actions", LogsError)
-    if label_kind(declared) != label_kind(action):
-        raise LogsError(
-            f"actions: expected {label_kind(action)}, as in the column 'action', found "
-            f"{label_kind(declared)}. Use one kind of label in both (--actions)."
-        )
-    outside = pl.Series(encode(action, declared) < 0)
-    if outside.any():
-        found = action.filter(outside)[0]
-        n = int(count.filter(action == found).sum())
-        raise LogsError(
-            "column 'action': expected an action of the declared action space, found "
-            f"{shown(found)} in {n:,} rows. Add it to actions= (--actions), or correct the rows."
-        )
-    return declared
 
 
 def _recoded(

@@ -21,13 +21,13 @@ from bayesdice_ppl.logs.lazy.table import (
     CUT,
     ENDED,
     EPISODE,
-    EPOCH,
     NEXT,
     REWARD,
     STATE,
     STEP,
     LazyTable,
 )
+from bayesdice_ppl.logs.steps import EPOCH
 
 PLACE, LEAD, AFTER = "place", "lead", "after"
 """Place of a row in its episode from 1, the next row's state, and the next row's step."""

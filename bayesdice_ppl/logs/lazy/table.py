@@ -14,6 +14,7 @@ import polars as pl
 
 from bayesdice_ppl.checks import listed
 from bayesdice_ppl.errors import LogsError
+from bayesdice_ppl.logs.columns import FLAGS
 from bayesdice_ppl.logs.groups import can_group
 from bayesdice_ppl.logs.labels import as_labels, label_kind
 from bayesdice_ppl.logs.lazy.engines import RAW, as_lazy, collect, engine_of
@@ -23,9 +24,6 @@ from bayesdice_ppl.logs.schema import COLUMNS, find_columns
 STATE, ACTION, NEXT, EPISODE = (f"{RAW}{key}" for key in ("state", "action", "next", "episode"))
 """Labels, as the table has them."""
 REWARD, STEP, ENDED, CUT, CHANCE = "reward", "step", "ended", "cut", "chance"
-TRUE_WORDS, FALSE_WORDS = ("true", "1"), ("false", "0")
-EPOCH = 100_000_000
-"""Integers from here on are times; see `bayesdice_ppl.logs.steps`."""
 
 
 class LazyTable(NamedTuple):
@@ -290,5 +288,5 @@ def _flag(kind: pl.DataType, name: str) -> nw.Expr:
         number = column.cast(nw.Float64)
         return nw.when((number == 0.0) | (number == 1.0)).then(number == 1.0)
     text = column.cast(nw.String).str.strip_chars().str.to_lowercase()
-    known = text.is_in([*TRUE_WORDS, *FALSE_WORDS])
-    return nw.when(known).then(text.is_in(list(TRUE_WORDS)))
+    true = [word for word, flag in FLAGS.items() if flag]
+    return nw.when(text.is_in(list(FLAGS))).then(text.is_in(true))
