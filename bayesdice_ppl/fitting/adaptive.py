@@ -26,6 +26,8 @@ _ALONE, _BESIDE = 2.2, 1.6
 _EQUAL, _WRONG = 1e-6, 5.0
 """Relative difference of propensities that is rounding, and standard errors from their logged
 frequencies past which they are not probabilities of the logged actions."""
+_ROUNDING = 1e-9
+"""Advantages of actions that are rounding, relative to the largest reward of the state."""
 _MOST_ROWS, _MOST_NUMBERS = 200_000, 10_000_000
 """Rows that are looked at, the first of the log; numbers that one state's rows may take, of which
 the first are looked at. A policy follows its rewards most while it knows little."""
@@ -219,9 +221,12 @@ def follow(
         advantage = (sums - before * mean[:, None]) / (before + 1.0)
         share = done.mean(axis=0)
         off = advantage - (advantage @ share)[:, None]
+        variance = off**2 @ share
+        # Where all rewards of a state are one number, only rounding tells actions apart.
+        told = variance > (_ROUNDING * np.abs(reward[rows]).max()) ** 2
+        off, variance = off * told[:, None], variance * told
         score[rows] = off[t, code]
         if size > 2 * _FIRST:
-            variance = off**2 @ share
             sd = np.sqrt(np.where(variance > 0.0, variance, 1.0))
             scaled.append((score[rows] / sd)[_FIRST:])
             along.append(np.log(t[_FIRST:] / _FIRST) / np.log(size / _FIRST))

@@ -264,3 +264,13 @@ def test_other_statistics_keep_the_width_of_the_possible_bias():
     assert json.loads(belief.attrs["unit"])["correction"] is None
     assert belief["constant_data"]["error_inflation"].to_numpy()[0] > 1.2
     assert len(said_of(belief)) == 1
+
+
+@pytest.mark.parametrize("paid", [1.0, 0.1, 1e-6])
+def test_rewards_of_the_state_alone_say_nothing_of_actions(paid):
+    # A point on a ring under uniform steps, paid in one place: all advantages are rounding.
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        state = np.cumsum(rng.integers(-1, 2, size=1_500)) % 10
+        action = rng.integers(3, size=1_500)
+        assert follow(state, action, np.where(state == 0, paid, 0.3 * paid)).score == 0.0
