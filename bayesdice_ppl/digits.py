@@ -15,6 +15,11 @@ def exact(number: float) -> str:
     return short if float(short) == number else repr(float(number))
 
 
+def in_tenths(number: float) -> str:
+    """A size with one decimal, and "less than 0.1" where that would say 0.0."""
+    return f"{number:.1f}" if number >= 0.05 else "less than 0.1"
+
+
 @final
 class Numbers(NamedTuple):
     """How numbers of one kind are written: less a base, in a unit, with so many digits."""

@@ -16,6 +16,8 @@ import jax
 import numpy as np
 
 from bayesdice_ppl.belief import BeliefView, read_statistic
+from bayesdice_ppl.constraint.penalties import penalty_choice
+from bayesdice_ppl.constraint.surrogates import markov
 from bayesdice_ppl.diagnostics.verdicts import Reason, Verdict, of_numbers, verdicts, warnings_of
 from bayesdice_ppl.errors import BeliefError, SettingsError
 from bayesdice_ppl.fitting import FitSettings, fit_flat, flat_settings
@@ -163,12 +165,15 @@ def diagnose(
         *_support(view),
         *_logging_policy(view),
         _constraint(view),
+        *_form(view),
         _range(view),
         *_convergence(view),
         *_regularization(view),
     ]
     own = [_range_by_policy(view), _convergence_by_policy(view)]
-    of_all = []
+    of_all = [
+        Reason(c.name, c.message, None, None, False, "docs/diagnostics.md#form") for c in _form(view)
+    ]
     if logs is not None:
         checked = _self_check(view, logs)
         checks.append(checked)
@@ -224,6 +229,38 @@ def _constraint(view: BeliefView) -> Check:
         f"P(ell <= epsilon) is between {achieved.min():.2f} and {achieved.max():.2f} (lowest: "
         f"{lowest}). It was priced at xi = {view.settings['xi']:g}, not enforced.",
     )
+
+
+def _form(view: BeliefView) -> list[Check]:
+    """What of the settings makes the width of the beliefs mean nothing."""
+    settings = view.settings
+    found = []
+    if not _known_penalty(settings["penalty"]):
+        found.append(f"the penalty is {settings['penalty']}, not mahalanobis")
+    if settings["surrogate"] != str(markov()):
+        found.append(f"the surrogate is {settings['surrogate']}, not markov")
+    if not settings["value_constraint"]:
+        found.append("there is no value constraint")
+    found += [f"{name} was given" for name in ("lam", "epsilon") if settings[name] is not None]
+    if not found:
+        return []
+    return [
+        Check(
+            "form",
+            False,
+            f"the width of this belief is not calibrated, because {' and '.join(found)}. Its "
+            "intervals may hold far more or far less than they say. Use the default form for "
+            "intervals and for losses.",
+        )
+    ]
+
+
+def _known_penalty(name: str) -> bool:
+    """Whether a penalty is measured in Sigma; one of the user's own has no name that we know."""
+    try:
+        return penalty_choice(name).calibrated
+    except SettingsError:
+        return False
 
 
 def _in_reward_units(statistic: str) -> bool:

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from bayesdice_ppl.digits import in_tenths
 from bayesdice_ppl.fitting import gauges
 from bayesdice_ppl.fitting.adaptive import follow_chances
 from bayesdice_ppl.fitting.inputs import Inputs
@@ -116,8 +117,8 @@ def _pooled(inputs: Inputs) -> Correction | None:
     moved = np.abs(shift) / np.where(sd > 0.0, sd, 1.0)
     reasons = tuple(
         f"{_FOLLOWED}Here the actions of a state borrow from each other, which moves the value by "
-        f"{size:.1f} of its standard errors. Log a fixed policy, or propensities that leave every "
-        "action a chance."
+        f"{in_tenths(size)} of its standard errors. Log a fixed policy, or propensities that leave "
+        "every action a chance."
         for size in moved
     )
     return Correction(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from bayesdice_ppl.belief import SupportWarning
+from bayesdice_ppl.digits import in_tenths
 from bayesdice_ppl.fitting import gauges
 from bayesdice_ppl.fitting.action_ratio import MOST
 from bayesdice_ppl.fitting.gauges import Gauge
@@ -105,8 +106,8 @@ def adaptive_log(names: tuple[str, ...], unit: Unit | None) -> list[SupportWarni
             float(bias),
             "rests on a log whose policy seems to have followed its own rewards, as a bandit "
             "algorithm does. Actions that disappointed early were tried less, so their means are "
-            f"too low. This may move the value by {bias:.1f} of its standard errors, by which the "
-            "belief is wider. Log a fixed policy.",
+            f"too low. This may move the value by {in_tenths(bias)} of its standard errors, by "
+            "which the belief is wider. Log a fixed policy.",
         )
     ]
 

@@ -145,3 +145,31 @@ def test_another_tree_is_refused():
 
     with pytest.raises(BeliefError, match="fit"):
         bd.diagnose(xr.DataTree())
+
+
+@pytest.mark.parametrize(
+    ("form", "said"),
+    [
+        ({"preset": "paper"}, "the penalty is squared, not mahalanobis and there is no value"),
+        ({"constraint": bd.Constraint(lam=3.0)}, "lam was given"),
+        ({"constraint": bd.Constraint(epsilon=0.1)}, "epsilon was given"),
+    ],
+    ids=["paper", "lam", "epsilon"],
+)
+def test_a_form_that_is_not_calibrated_is_told(sound, form, said):
+    logs, policies, _ = sound
+    other = bd.fit(logs, policies, gamma=0.9, rng_key=jax.random.key(0), draws=100, **form)
+    found = bd.diagnose(other)
+    assert said in named(found)["form"].message
+    assert all("form" in {each.check for each in v.reasons} for v in found.verdicts)
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"), [("surrogate", "cdf"), ("penalty", "huber(1)"), ("penalty", "my_own")]
+)
+def test_a_form_is_known_by_the_belief_alone(sound, setting, value):
+    belief = sound[2]
+    assert "form" not in named(bd.diagnose(belief))
+    other = belief.copy(deep=True)
+    other.attrs["settings"] = json.dumps(json.loads(belief.attrs["settings"]) | {setting: value})
+    assert f"the {setting} is {value}" in named(bd.diagnose(other))["form"].message
