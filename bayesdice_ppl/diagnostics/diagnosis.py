@@ -161,19 +161,19 @@ def diagnose(
             f"belief: expected one from bayesdice_ppl.fit, found one of the method {view.method}. "
             "Only BayesDICE's own beliefs can be diagnosed."
         )
+    form = _form(view)
     checks = [
         *_support(view),
         *_logging_policy(view),
         _constraint(view),
-        *_form(view),
+        *form,
         _range(view),
         *_convergence(view),
         *_regularization(view),
     ]
     own = [_range_by_policy(view), _convergence_by_policy(view)]
-    of_all = [
-        Reason(c.name, c.message, None, None, False, "docs/diagnostics.md#form") for c in _form(view)
-    ]
+    link = "docs/diagnostics.md#form"
+    of_all = [Reason(each.name, each.message, None, None, False, link) for each in form]
     if logs is not None:
         checked = _self_check(view, logs)
         checks.append(checked)
