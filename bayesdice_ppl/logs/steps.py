@@ -58,17 +58,24 @@ def read_times(table: pl.DataFrame) -> Shaped[np.ndarray, " n"] | None:
     return None
 
 
+def as_times(series: pl.Series) -> pl.Series | None:
+    """Text as times, such as 2024-01-31T12:00:00Z; null where it is none, and None if all is."""
+    try:
+        return series.str.strip_chars().str.to_datetime(strict=False, time_unit="us")
+    except pl.exceptions.PolarsError:
+        return None
+
+
 def _parsed(series: pl.Series) -> pl.Series:
-    """Text as times, such as 2024-01-31T12:00:00Z.
+    """Text as times.
 
     Raises
     ------
     LogsError
         A row holds other text.
     """
-    try:
-        times = series.str.strip_chars().str.to_datetime(strict=False, time_unit="us")
-    except pl.exceptions.PolarsError:
+    times = as_times(series)
+    if times is None:
         times = pl.Series(series.name, [None] * len(series), dtype=pl.Datetime("us"))
     odd = times.is_null() & series.is_not_null()
     if odd.any():
