@@ -34,6 +34,10 @@ _KINDS = (repeats, missing, numbers, labels, sets, flags, steps, ends, successor
 _ROUNDS = 4
 """How often a mended table is looked at again."""
 _AFTER = "After these mends: "
+_NOTHING = (
+    "After these mends fewer than two rows are left: nearly all episodes have a fault. Write the "
+    "right values where they are known, or log again."
+)
 
 
 @final
@@ -80,6 +84,7 @@ def find_faults(
     found = _look(frame, mapping, actions=actions, ignore=ignore, others=others)
     faults, mended = _tried(frame, _dropped_once(found.faults))
     told = {(fault.kind, fault.column) for fault in faults}
+    said = {fault.sentence for fault in faults if fault.mend is None}
     for _ in range(_ROUNDS):
         if mended is None or mended.equals(frame):
             break
@@ -88,7 +93,8 @@ def find_faults(
         after = tuple(
             fault
             for fault in after
-            if fault.severity == ERROR or (fault.kind, fault.column) not in told
+            if (fault.severity == ERROR or (fault.kind, fault.column) not in told)
+            and fault.sentence not in said
         )
         if not after:
             break
@@ -98,6 +104,8 @@ def find_faults(
         faults += tuple(each._replace(sentence=f"{_AFTER}{each.sentence}") for each in more)
         if all(fault.mend is None for fault in more):
             break
+    if mended is None and frame.height > 1:
+        faults += (Fault(FEW, ERROR, "", _NOTHING),)
     return found._replace(faults=faults)
 
 

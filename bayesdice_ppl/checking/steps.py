@@ -39,9 +39,10 @@ def find(table: TakenTable) -> list[Fault]:
 
 def _no_numbers(table: TakenTable, name: str) -> Fault:
     series = table.frame[name]
-    if series.dtype == pl.String and not series.cast(pl.Float64, strict=False).null_count():
+    text = f"pl.col({name!r}).str.strip_chars()"
+    if series.dtype == pl.String and not _numbers(series).null_count():
         sentence = f"{name!r} holds numbers as texts, such as {series[0]!r}."
-        cast = f"with_columns(pl.col({name!r}).cast(pl.Float64))"
+        cast = f"with_columns({text}.cast(pl.Float64))"
         return Fault(TYPE, ERROR, name, sentence, mend=Mend("Read them as numbers.", (cast,)))
     if (some := _some_odd(table, name, series)) is not None:
         return some
@@ -54,19 +55,23 @@ def _no_numbers(table: TakenTable, name: str) -> Fault:
     return Fault(TYPE, ERROR, name, sentence, mend=Mend(words, (f"with_columns({number})",)))
 
 
+def _numbers(series: pl.Series) -> pl.Series:
+    """Texts as numbers, null where one is none."""
+    return series.str.strip_chars().cast(pl.Float64, strict=False)
+
+
 def _some_odd(table: TakenTable, name: str, series: pl.Series) -> Fault | None:
     """Texts of which most are times, or numbers, and some are not; None if most are neither."""
     if series.dtype != pl.String:
         return None
-    bare = series.str.strip_chars()
     held = f"{column_text(name)}.str.strip_chars()"
     readings = {
-        "number": (bare.cast(pl.Float64, strict=False), "cast(pl.Float64, strict=False)"),
+        "number": (_numbers(series), "cast(pl.Float64, strict=False)"),
         "time": (as_times(series), "str.to_datetime(strict=False, time_unit='us')"),
     }
     for what, (read, code) in readings.items():
-        if read is None or 2 * read.null_count() > len(series):
-            continue
+        if read is None or 2 * read.null_count() > len(series) or not read.null_count():
+            continue  # where all can be read, what is wrong is not the text
         odd = rows_where(read.is_null())
         sentence = (
             f"{name!r} holds {series[int(odd[0]) - 1]!r} in {row_words(odd)}, and a {what} in all "

@@ -258,6 +258,27 @@ def test_a_step_of_a_mend_is_only_what_mends_are_written_in():
             run_steps(good(), (step,))
 
 
+def test_mends_that_leave_nothing_say_so():
+    frame = put(good(), "state", range(1, N, T), None)
+    report = bd.check(frame, gamma=0.9)
+    assert "fewer than two rows are left" in report.errors[-1].sentence
+    assert all_mended(frame, report.faults).height == 0
+
+
+def test_a_step_with_a_space_behind_it_is_a_number():
+    frame = put(written("step", str)(good()), "step", [9], "2 ")
+    (fault,) = bd.check(frame, gamma=0.9).errors
+    after = all_mended(frame, [fault])
+    np.testing.assert_array_equal(after["step"], good()["step"])
+
+
+def test_what_is_missing_is_told_once():
+    frame = put(good(), "state", [3], None).drop("action")
+    sentences = [fault.sentence for fault in bd.check(frame, gamma=0.9).faults]
+    assert sentences.count("There is no column 'action'.") == 1
+    assert not any("After these mends: There is no" in each for each in sentences)
+
+
 def test_further_rewards_are_mended_as_the_first_is():
     texts = [f"${k},000.50" for k in range(N)]
     frame = put(good().with_columns(revenue=pl.Series(texts)), "revenue", [3], None)
