@@ -44,7 +44,7 @@ def find(
             for key in several:
                 name = missing[key]
                 sentence = f"There is no column {key!r}."
-                if key == "state":
+                if key in ("state", "obs"):
                     sentence = "There is no column 'state' (or, for vectors, 'obs')."
                 mend = None
                 if name:
@@ -95,6 +95,8 @@ def _missing(held: Sequence[str], mapping: Mapping[str, str]) -> dict[str, str]:
             continue
         own = [each for each in held if each not in mapping.values()]
         found[key] = guess(own, [key]).get(key, "")
+        if key == "state" and not found[key] and (numbers := guess(own, ["obs"])):
+            found["obs"] = numbers["obs"]
     return found
 
 

@@ -113,7 +113,10 @@ def test_a_report_says_how_the_table_of_its_mends_is_read(tmp_path):
     good().with_columns(pl.when(pl.col("step") != 3).then("reward")).write_csv(path)
     report = bd.check(path, gamma=0.9)
     scope = {"bd": bd, "pl": pl}
-    exec("\n".join([report.table_code, *(fault.mend.code for fault in report.faults if fault.mend)]), scope)
+    exec(
+        "\n".join([report.table_code, *(fault.mend.code for fault in report.faults if fault.mend)]),
+        scope,
+    )
     assert report.table_code in str(report).replace("\n     ", "\n")
     assert "df = bd.read_table" in report._repr_html_()
     assert not scope["df"].height  # each episode has a step 3

@@ -11,7 +11,7 @@ import pytest
 
 import bayesdice_ppl as bd
 from bayesdice_ppl.checking.running import run_steps
-from tests.checking.faulty_logs import M, T, good
+from tests.checking.faulty_logs import M, T, good, vectors
 
 N = M * T
 
@@ -243,6 +243,13 @@ def test_columns_are_proposed_though_another_is_missing_that_nothing_looks_like(
     assert "There is no column 'state'" in sentences
     for name, ours in (("Episode", "episode_id"), ("t", "step"), ("Done", "terminated")):
         assert f"{name!r} looks like {ours!r}" in sentences
+
+
+def test_numbers_of_observations_under_another_name_are_proposed_as_vectors():
+    frame = vectors().rename({"obs_0": "Observation_0", "obs_1": "Observation_1"})
+    report = bd.check(frame, gamma=0.9)
+    assert "'Observation' looks like it" in report.errors[0].sentence
+    assert bd.check(all_mended(frame, report.faults), gamma=0.9).usable
 
 
 def test_a_step_of_a_mend_is_only_what_mends_are_written_in():
