@@ -13,10 +13,10 @@ import polars as pl
 from bayesdice_ppl.checking.fault import column_text
 
 _SIGNS = "$€£¥₹"
-_SPACES = r"\s'’_"  # noqa: RUF001
-"""Other marks between thousands, within brackets of a pattern."""
-_POINT = r"^[+-]?(\d+|\d{1,3}(,\d{3})+)(\.\d*)?([eE][+-]?\d+)?$|^[+-]?\.\d+([eE][+-]?\d+)?$"
-_COMMA = r"^[+-]?(\d+|\d{1,3}(\.\d{3})+)(,\d+)?([eE][+-]?\d+)?$"
+_SPACED = r"[\s'’_](\d{3})\b"  # noqa: RUF001
+"""Three digits behind another mark between thousands."""
+_POINT = r"^[+-]?(\d+|[1-9]\d{0,2}(,\d{3})+)?(\.\d*)?([eE][+-]?\d+)?$"
+_COMMA = r"^[+-]?(\d+|[1-9]\d{0,2}(\.\d{3})+)(,\d+)?([eE][+-]?\d+)?$"
 _OPEN = r"^[+-]?[1-9]\d{0,2},\d{3}$"
 """Either of both: 1,234."""
 
@@ -63,33 +63,33 @@ def read_written(series: pl.Series) -> WrittenNumbers:
     if len(signs) > 1:
         return as_it_is  # amounts of several currencies are no numbers of one unit
     if signs:
-        bare, code = _replaced(bare, code, f"[{signs[0]}]", "")
+        bare, code = _replaced(bare, code, rf"\s*[{signs[0]}]\s*", "")
         words.append(f"{signs[0]} is the unit.")
     percent = odd.str.contains(r"%$").any()
     if percent:
-        bare, code = _replaced(bare, code, "%$", "", every=False)
+        bare, code = _replaced(bare, code, r"\s*%$", "", every=False)
         words.append("12% is 0.12.")
-    if odd.str.contains(f"[0-9][{_SPACES}][0-9]").any() or (signs or percent):
-        bare, code = _replaced(bare, code, f"[{_SPACES}]", "")
-    point, comma = (
-        bare.str.contains(_POINT).fill_null(False),
-        bare.str.contains(_COMMA).fill_null(False),
-    )
+    if bare.str.contains(_SPACED).any():
+        bare, code = _replaced(bare, code, _SPACED, "$1")
     if bare.str.contains(",", literal=True).any():
-        if comma.sum() > point.sum():
-            bare, code = _replaced(bare, code, "[.]", "")
-            bare, code = _replaced(bare, code, ",", ".")
+        # One way for the whole column; what does not fit is null, and is told with its row.
+        point, comma = (bare.str.contains(each).fill_null(False) for each in (_POINT, _COMMA))
+        decimal = comma.sum() > point.sum()
+        fits, pattern = (comma, _COMMA) if decimal else (point, _POINT)
+        condition, texts = f"{code}.str.contains({pattern!r})", bare
+        for mark, by in ((".", ""), (",", ".")) if decimal else ((",", ""),):
+            texts, code = _replaced(texts, code, f"[{mark}]", by)
+        bare = pl.select(pl.when(fits).then(texts)).to_series()
+        code = f"pl.when({condition}).then({code})"
+        if decimal:
             words.append("The comma is a decimal comma.")
         else:
-            # 1,23 is no number here. Only commas before three digits are taken out.
-            bare, code = _replaced(bare, code, r",(\d{3})\b", "$1")
-            with_comma = series.str.strip_chars().filter(
-                series.str.contains(",", literal=True).fill_null(False)
-            )
             words.append("The comma stands between thousands: 1,234 is 1234.")
-            if with_comma.str.contains(_OPEN).all():
+            held_comma = series.str.contains(",", literal=True).fill_null(False)
+            if series.filter(held_comma).str.strip_chars().str.contains(_OPEN).all():
                 words.append("(If it is a decimal comma, replace it by a point instead.)")
     code = f"{code}.cast(pl.Float64, strict=False)"
+    code = code if percent or not code.startswith("pl.when") else f"{code}.alias({name!r})"
     numbers = bare.cast(pl.Float64, strict=False)
     if percent:
         marked = series.str.strip_chars().str.contains("%")

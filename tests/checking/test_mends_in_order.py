@@ -173,6 +173,18 @@ def test_what_a_comma_means_is_told_by_the_whole_column_and_said_where_it_is_ope
     assert "If it is a decimal comma" not in told
     assert numbers == [1234.0, 2345.5]
     assert words("1,234", "2,5")[1] == [1.234, 2.5]
+    assert words("0,123", "1,234")[1] == [0.123, 1.234]
+
+
+@pytest.mark.parametrize("odd", ["1234,567", "12,34,567", "12 34", "1,2,3", "1.2.3", "$", "%"])
+def test_what_is_no_number_in_the_way_of_its_column_is_named(odd):
+    texts = np.resize(np.array(["1,234.5", "$2,000", "7"], object), N)
+    texts[8] = odd
+    report = bd.check(good().with_columns(pl.Series("reward", texts)), gamma=0.9)
+    assert report.errors[0].rows.tolist() == [9]
+    after = all_mended(good().with_columns(pl.Series("reward", texts)), report.faults)
+    assert after.height == N - T
+    assert set(after["reward"]) == {1234.5, 2000.0, 7.0}
 
 
 @pytest.mark.parametrize("texts", [("$1", "€1"), ("one", "two")], ids=["two currencies", "words"])
