@@ -30,3 +30,12 @@ def shortened(text: str) -> str:
 def shell_word(text: str) -> str:
     """A word of a command line, in quotes where a shell would read more in it than a word."""
     return shlex.quote(plain_text(text))
+
+
+def listed_word(name: str) -> str:
+    """A name within a list of an option, in double quotes where it would be torn apart.
+
+    `bayesdice_ppl.cli.texts` reads it: ``a``, but ``"a,b"`` and ``"a=b"``.
+    """
+    torn = set(name) & set(',="<>') or name != name.strip() or not name
+    return '"' + name.replace('"', '""') + '"' if torn else name

@@ -55,10 +55,10 @@ def feedback():
 
 
 def write_lake(folder):
-    """FrozenLake at random, as Minari saves it."""
+    """FrozenLake without slipping, at random, as Minari saves it."""
     data = folder / "frozenlake" / "random-v0" / "data"
     data.mkdir(parents=True)
-    env = gymnasium.make("FrozenLake-v1", max_episode_steps=20)
+    env = gymnasium.make("FrozenLake-v1", is_slippery=False, max_episode_steps=20)
     env.action_space.seed(0)
     with h5py.File(data / "main_data.hdf5", "w") as file:
         for k in range(150):

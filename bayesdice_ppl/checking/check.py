@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import polars as pl
-
 from bayesdice_ppl.checking import (
     candidates,
     chances,
@@ -20,7 +18,7 @@ from bayesdice_ppl.checking import (
     together,
 )
 from bayesdice_ppl.checking.fault import ERROR, Fault
-from bayesdice_ppl.checking.faults import OTHER, FoundFaults, find_faults
+from bayesdice_ppl.checking.faults import FoundFaults, find_faults
 from bayesdice_ppl.checking.flag_columns import flag_text
 from bayesdice_ppl.checking.report import LogReport
 from bayesdice_ppl.checking.section import Section
@@ -28,7 +26,6 @@ from bayesdice_ppl.checking.table import take_table
 from bayesdice_ppl.errors import BayesDiceError, LogsError
 from bayesdice_ppl.fitting import FitSettings, flat_settings, settings_for
 from bayesdice_ppl.logs import CountedLogs, Logs, read_logs
-from bayesdice_ppl.logs.columns import read_rewards
 from bayesdice_ppl.logs.lazy import is_url
 from bayesdice_ppl.logs.reading import read_log_table
 from bayesdice_ppl.logs.rewards import split_rewards
@@ -88,7 +85,7 @@ def check(
     """
     asked: dict[str, Any] = {"gamma": gamma, "on_termination": on_termination}
     flat_settings(**asked)  # refused before anything is read
-    source, read_as, more, table_code = "", tuple[str, ...](), list[Fault](), ""
+    source, read_as, table_code = "", tuple[str, ...](), ""
     if isinstance(logs, str) and is_url(logs):
         source = logs
         options: dict[str, Any] = {"columns": columns, "actions": actions, "ignore": ignore}
@@ -112,12 +109,12 @@ def check(
             read_as = given_table.source.with_columns(columns).sentences
             actions = given_table.actions if actions is None else actions
             given_table = given_table.chosen(columns)
-        frame, columns, names = split_rewards(given_table, columns, reward)
-        more = [fault for name in names[1:] for fault in _no_reward(given_table, name)]
-        found = find_faults(frame, columns, actions=actions, ignore=ignore)
+        _, columns, names = split_rewards(given_table, columns, reward)
+        options = {"actions": actions, "ignore": ignore, "others": names[1:]}
+        found = find_faults(given_table, columns, **options)
     given, refused = _candidates(policies)
     sections: list[Section] = []
-    faults = [*found.faults, *more, *refused]
+    faults = [*found.faults, *refused]
     thin = False
     if found.logs is not None:
         settings = settings_for(found.logs, **asked)
@@ -149,15 +146,6 @@ def _read_code(path: str | os.PathLike[str], **options: Any) -> str:
     given = [repr(os.fspath(path))]
     given += [f"{name}={value!r}" for name, value in options.items() if value is not None]
     return f"df = bd.read_table({', '.join(given)})"
-
-
-def _no_reward(frame: pl.DataFrame, name: str) -> list[Fault]:
-    """What keeps a further column of rewards from being read."""
-    try:
-        read_rewards(frame, name)
-    except LogsError as error:
-        return [Fault(OTHER, ERROR, name, str(error))]
-    return []
 
 
 def _candidates(policies: Any) -> tuple[Any, list[Fault]]:

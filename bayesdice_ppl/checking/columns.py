@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 
 import polars as pl
 
-from bayesdice_ppl.checking.fault import ERROR, Fault, Mend
+from bayesdice_ppl.checking.fault import ERROR, WARNING, Fault, Mend
 from bayesdice_ppl.errors import LogsError
 from bayesdice_ppl.logs.familiar import effects_of, guess
-from bayesdice_ppl.logs.schema import find_columns
+from bayesdice_ppl.logs.schema import COLUMNS, find_columns
 
+NEEDED = ("state", "action", "reward")
 MISSING, ALIKE, OTHER = "missing columns", "columns that look like ours", "columns"
 
 
@@ -43,7 +44,7 @@ def find(
             for key in several:
                 name = missing[key]
                 sentence = f"There is no column {key!r}."
-                if key == "state":
+                if key in ("state", "obs"):
                     sentence = "There is no column 'state' (or, for vectors, 'obs')."
                 mend = None
                 if name:
@@ -52,7 +53,7 @@ def find(
                     mapping[key] = name
                 found.append(Fault(MISSING, ERROR, name or "", sentence, mend=mend))
             if not all(missing[key] for key in several):
-                return found, mapping
+                return [*found, *_by_name(held, mapping)], mapping
             continue
         unused = [name for name in taken.unused if name not in ignore]
         alike, told = effects_of(frame, taken.frame, taken.vectors, unused)
@@ -68,11 +69,25 @@ def find(
     return found, mapping
 
 
+def _by_name(held: Sequence[str], mapping: Mapping[str, str]) -> list[Fault]:
+    """What looks like a column that a log may have, where the log cannot be read yet."""
+    keys = [key for key in COLUMNS if key not in (*NEEDED, "obs", "allowed_actions")]
+    own = [name for name in held if name not in mapping.values()]
+    found: list[Fault] = []
+    for key, name in guess(own, [key for key in keys if key not in held]).items():
+        if name not in held or name in COLUMNS or name in [fault.column for fault in found]:
+            continue
+        sentence = f"{name!r} looks like {key!r} and is not mapped."
+        mend = Mend("Rename it, if it is.", (_renaming(held, name, key),))
+        found.append(Fault(ALIKE, WARNING, name, sentence, mend=mend))
+    return found
+
+
 def _missing(held: Sequence[str], mapping: Mapping[str, str]) -> dict[str, str]:
     """Our name -> what looks like it, or nothing, of the columns that every log needs."""
     vectors = any(name.startswith("obs_") for name in held)
     found = {}
-    for key in ("state", "action", "reward"):
+    for key in NEEDED:
         name = mapping.get(key, key)
         if name in held or (key == "state" and (vectors or "obs" in mapping or "obs" in held)):
             continue
@@ -80,6 +95,8 @@ def _missing(held: Sequence[str], mapping: Mapping[str, str]) -> dict[str, str]:
             continue
         own = [each for each in held if each not in mapping.values()]
         found[key] = guess(own, [key]).get(key, "")
+        if key == "state" and not found[key] and (numbers := guess(own, ["obs"])):
+            found["obs"] = numbers["obs"]
     return found
 
 

@@ -9,9 +9,11 @@ import numpy as np
 import polars as pl
 
 from bayesdice_ppl.checking import (
+    clashes,
     columns,
     ends,
     flags,
+    headers,
     labels,
     missing,
     numbers,
@@ -20,7 +22,8 @@ from bayesdice_ppl.checking import (
     steps,
     successors,
 )
-from bayesdice_ppl.checking.fault import ERROR, Fault
+from bayesdice_ppl.checking.fault import ERROR, Fault, Mend
+from bayesdice_ppl.checking.running import run_steps
 from bayesdice_ppl.checking.table import TakenTable, take_table
 from bayesdice_ppl.errors import LogsError
 from bayesdice_ppl.logs import Logs
@@ -28,6 +31,13 @@ from bayesdice_ppl.logs import Logs
 OTHER, FEW = "other", "few rows"
 _KINDS = (repeats, missing, numbers, labels, sets, flags, steps, ends, successors)
 """Each finds its kind of fault, in the order in which they are told and mended."""
+_ROUNDS = 4
+"""How often a mended table is looked at again."""
+_AFTER = "After these mends: "
+_NOTHING = (
+    "After these mends fewer than two rows are left: nearly all episodes have a fault. Write the "
+    "right values where they are known, or log again."
+)
 
 
 @final
@@ -58,6 +68,7 @@ def find_faults(
     *,
     actions: Sequence[Any] | None = None,
     ignore: Sequence[str] = (),
+    others: Sequence[str] = (),
 ) -> FoundFaults:
     """Find every fault of a table.
 
@@ -67,14 +78,99 @@ def find_faults(
         The user's table.
     mapping, actions, ignore
         As for `Logs.from_dataframe`, whose ``columns`` the mapping is.
+    others
+        Columns of further rewards, which should hold numbers too.
     """
+    found = _look(frame, mapping, actions=actions, ignore=ignore, others=others)
+    faults, mended = _tried(frame, _dropped_once(found.faults))
+    told = {(fault.kind, fault.column) for fault in faults}
+    said = {fault.sentence for fault in faults if fault.mend is None}
+    for _ in range(_ROUNDS):
+        if mended is None or mended.equals(frame):
+            break
+        held = [name for name in ignore if name in mended.columns]
+        after = _look(mended, mapping, actions=actions, ignore=held, others=others).faults
+        after = tuple(
+            fault
+            for fault in after
+            if (fault.severity == ERROR or (fault.kind, fault.column) not in told)
+            and fault.sentence not in said
+        )
+        if not after:
+            break
+        frame = mended
+        more, mended = _tried(frame, _dropped_once(after))
+        told |= {(fault.kind, fault.column) for fault in more}
+        faults += tuple(each._replace(sentence=f"{_AFTER}{each.sentence}") for each in more)
+        if all(fault.mend is None for fault in more):
+            break
+    if mended is None and frame.height > 1:
+        faults += (Fault(FEW, ERROR, "", _NOTHING),)
+    return found._replace(faults=faults)
+
+
+def _dropped_once(faults: Sequence[Fault]) -> tuple[Fault, ...]:
+    """Faults of which the first of a column drops it, where any of them does."""
+    drops = {
+        fault.column: fault.mend
+        for fault in faults
+        if fault.mend is not None and fault.mend.steps == (f"drop({fault.column!r})",)
+    }
+    done, kept = set[str](), list[Fault]()
+    for fault in faults:
+        mend = drops.get(fault.column, fault.mend)
+        if fault.column in done:
+            mend = Mend("Dropping the column, as above, mends this too.", ())
+        done |= {fault.column} & set(drops)
+        kept.append(fault._replace(mend=mend))
+    return tuple(kept)
+
+
+def _tried(
+    frame: pl.DataFrame, faults: Sequence[Fault]
+) -> tuple[tuple[Fault, ...], pl.DataFrame | None]:
+    """Faults without the mends that cannot be done, and the table after all others.
+
+    None for the table if nothing of it is left.
+    """
+    kept: list[Fault] = []
+    for fault in faults:
+        try:
+            frame = run_steps(frame, () if fault.mend is None else fault.mend.steps)
+            kept.append(fault)
+        except pl.exceptions.PolarsError:
+            kept.append(fault._replace(mend=None))
+    return tuple(kept), frame if frame.height > 1 else None
+
+
+def _look(
+    frame: pl.DataFrame,
+    mapping: Mapping[str, str] | None,
+    *,
+    actions: Sequence[Any] | None,
+    ignore: Sequence[str],
+    others: Sequence[str],
+) -> FoundFaults:
+    """Find the faults of a table as it stands."""
+    given, whole = frame.drop(others), frame
+    first = headers.find(whole)
+    for fault in first:
+        whole = run_steps(whole, fault.mend.steps if fault.mend else ())
+    frame = whole.drop(others)
+    clashing = clashes.find(frame, mapping, ignore)
+    for fault in clashing:
+        frame = run_steps(frame, fault.mend.steps if fault.mend else ())
+    first += clashing
     named, meant = columns.find(frame, mapping, ignore)
     table, found = take_table(frame, meant, ignore), list[Fault]()
     if frame.height < 2:
         sentence = f"The table has {'one row' if frame.height else 'no rows'}, and two are needed."
-        return FoundFaults(table, (*named, Fault(FEW, ERROR, "", sentence)), None, whole=False)
+        few = Fault(FEW, ERROR, "", sentence)
+        return FoundFaults(table, (*first, *named, few), None, whole=False)
     for kind in _KINDS:
         found += kind.find(table)
+        if kind in (missing, numbers):
+            found += [fault for name in others for fault in _of_reward(table, whole, name, kind)]
     twice = [fault.rows for fault in found if fault.kind == steps.TWICE]
     if twice:
         # Copies of a row have its step, and are told of once.
@@ -84,16 +180,24 @@ def find_faults(
             if not (fault.kind == repeats.ROWS and np.isin(fault.rows, twice[0]).all())
         ]
     # Columns are named last, so that every mend before finds them under the user's names.
-    found += named
+    found = [*first, *found, *named]
     errors = [fault for fault in found if fault.severity == ERROR]
     try:
-        logs = Logs.from_dataframe(frame, columns=mapping, actions=actions, ignore=ignore)
+        logs = Logs.from_dataframe(given, columns=mapping, actions=actions, ignore=ignore)
     except LogsError as error:
         found += [Fault(OTHER, ERROR, "", str(error))] if not errors else []
-        return FoundFaults(
-            table, tuple(found), _without(table, errors, meant, actions), whole=False
-        )
+        left = _without(table, errors, meant, actions)
+        return FoundFaults(table, tuple(found), left, whole=False)
     return FoundFaults(table, tuple(found), logs, whole=not errors)
+
+
+def _of_reward(table: TakenTable, whole: pl.DataFrame, name: str, kind: Any) -> list[Fault]:
+    """Faults of a further column of rewards."""
+    names = {"reward": name}
+    if "episode_id" in table.names:
+        names["episode_id"] = table.names["episode_id"]
+    found = kind.find(TakenTable(whole, names, {}))
+    return [fault for fault in found if fault.column == name]
 
 
 def _without(
@@ -107,8 +211,8 @@ def _without(
     rows = np.zeros(frame.height, dtype=bool)
     dropped = list(table.ignored)
     for fault in errors:
-        if fault.kind in (columns.MISSING, columns.ALIKE):
-            continue  # which the mapping has mended
+        if fault.kind in (columns.MISSING, columns.ALIKE, headers.KIND, clashes.KIND):
+            continue  # which the mapping, or the table, has mended
         key = next((key for key, name in table.names.items() if name == fault.column), "")
         optional = key in ("next_state", "step", "terminated", "truncated")
         useless = optional and (2 * len(fault.rows) > frame.height or not len(fault.rows))

@@ -5,23 +5,26 @@ from __future__ import annotations
 import polars as pl
 
 from bayesdice_ppl.checking.fault import column_text
-from bayesdice_ppl.logs.columns import flags_of
+from bayesdice_ppl.logs.columns import FLAGS, flags_of
 
-TRUE = ("true", "1", "1.0", "yes", "y", "t")
-"""Texts that the mend of odd flags takes for true."""
+MEANT = {
+    **FLAGS,
+    **dict.fromkeys(("1.0", "yes", "y", "t", "on"), True),
+    **dict.fromkeys(("0.0", "no", "n", "f", "off"), False),
+}
+"""What the mend of odd flags takes texts for, in small letters. Any other text stays unknown."""
 
 
-def mended_flags(series: pl.Series) -> pl.Series | None:
-    """A column of flags as the mend of this kind leaves it; None if it holds no flags.
+def meant_flags(series: pl.Series) -> pl.Series | None:
+    """A column of flags as the mend of this kind reads it, null where a value means nothing.
 
-    So the kinds that are looked for later see the flags that they will meet.
+    None if it holds no flags.
     """
     flags = flags_of(series)
-    if flags is None or not (flags.is_null() & series.is_not_null()).any():
+    if flags is None or series.dtype.is_numeric() or series.dtype == pl.Boolean:
         return flags
-    if series.dtype.is_numeric():
-        return series.cast(pl.Float64) != 0.0
-    return series.cast(pl.String).str.strip_chars().str.to_lowercase().is_in(list(TRUE))
+    texts = series.cast(pl.String).str.strip_chars().str.to_lowercase()
+    return texts.replace_strict(MEANT, default=None, return_dtype=pl.Boolean)
 
 
 def flag_text(series: pl.Series, name: str) -> str:

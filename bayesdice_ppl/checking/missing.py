@@ -57,11 +57,13 @@ def _texts(table: TakenTable, name: str) -> list[Fault]:
         f"{name!r} has the text {series[int(rows[0]) - 1]!r} in {row_words(rows)}, which is taken "
         "for a label."
     )
-    words = "Make it a missing value, if that is what it means."
     held = column_text(name)
     texts = sorted(set(series.filter(odd).to_list()))
-    code = f"with_columns({held}.replace({dict.fromkeys(texts)!r}))"
-    return [Fault(TEXTS, WARNING, name, sentence, rows, Mend(words, (code,)))]
+    keep = f"(~{held}.is_in({texts!r})).fill_null(True)"
+    left_out = "rows" if name == table.names.get("episode_id") else table.dropped
+    words = f"Leave these {left_out} out, if the value is missing, and missing by chance."
+    step = f"filter({keep})" if left_out == "rows" else table.in_episode(keep)
+    return [Fault(TEXTS, WARNING, name, sentence, rows, Mend(words, (step,)))]
 
 
 def _empty(series: pl.Series) -> pl.Series:

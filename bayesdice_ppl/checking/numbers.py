@@ -6,6 +6,7 @@ import numpy as np
 import polars as pl
 
 from bayesdice_ppl.checking.fault import ERROR, Fault, Mend, column_text, row_words, rows_where
+from bayesdice_ppl.checking.number_texts import WrittenNumbers, read_written
 from bayesdice_ppl.checking.table import TakenTable
 from bayesdice_ppl.logs.columns import REWARD_SIZE
 
@@ -31,9 +32,10 @@ def find(table: TakenTable) -> list[Fault]:
         elif series.null_count() == len(series):
             continue
         elif series.dtype == pl.String:
-            found.append(_text(table, name, series))
+            written = read_written(series)
+            found.append(_text(table, name, series, written))
             # What the mend makes of them may be no better.
-            found += _of_numbers(table, key, name, series.cast(pl.Float64, strict=False))
+            found += _of_numbers(table, key, name, written.numbers)
         elif not (series.dtype.is_numeric() or series.dtype == pl.Boolean):
             sentence = f"{name!r} holds {series.dtype}, and should hold numbers."
             found.append(Fault(TYPE, ERROR, name, sentence))
@@ -42,25 +44,29 @@ def find(table: TakenTable) -> list[Fault]:
     return found
 
 
-def _text(table: TakenTable, name: str, series: pl.Series) -> Fault:
+def _text(table: TakenTable, name: str, series: pl.Series, written: WrittenNumbers) -> Fault:
     """Text where numbers should stand."""
-    numbers = series.cast(pl.Float64, strict=False)
-    rows = rows_where(series.is_not_null() & numbers.is_null())
-    held = column_text(name)
-    cast = f"with_columns({held}.cast(pl.Float64, strict=False))"
+    cast = f"with_columns({written.code})"
+    rows = rows_where(series.is_not_null() & written.numbers.is_null())
+    odd = rows_where(series.is_not_null() & series.cast(pl.Float64, strict=False).is_null())
+    shown = odd if len(odd) else rows_where(series.is_not_null())
+    how = " ".join(("Make them numbers.", *written.words))
     if not len(rows):
-        rows = rows_where(series.is_not_null())
-        sentence = f"{name!r} holds numbers as text, such as {series[int(rows[0]) - 1]!r}."
-        return Fault(TEXT, ERROR, name, sentence, rows, Mend("Make them numbers.", (cast,)))
+        such = f"such as {series[int(shown[0]) - 1]!r}"
+        where = f" in {row_words(odd)}" if len(odd) else ""
+        sentence = f"{name!r} holds numbers as text{where}, {such}."
+        return Fault(TEXT, ERROR, name, sentence, shown, Mend(how, (cast,)))
     sentence = (
         f"{name!r} holds text in {row_words(rows)}, such as {series[int(rows[0]) - 1]!r}, and "
         "should hold numbers."
     )
+    if 2 * len(rows) > series.len():
+        return Fault(TEXT, ERROR, name, f"{sentence} What it means is not known.", rows)
     words = (
-        f"Make it numbers, and leave out the {table.dropped} in which that fails. (If the text "
+        f"{how} Leave out the {table.dropped} in which that fails. (If the text "
         "means a number, such as 0, write that number instead.)"
     )
-    keep = table.in_episode(f"{held}.is_not_null()")
+    keep = table.in_episode(f"{column_text(name)}.is_not_null()")
     return Fault(TEXT, ERROR, name, sentence, rows, Mend(words, (cast, keep)))
 
 
@@ -86,13 +92,13 @@ def _of_numbers(table: TakenTable, key: str, name: str, numbers: pl.Series) -> l
             mend = Mend(words, (table.in_episode(f"{condition}.fill_null(True)"),))
             found.append(Fault(INFINITE, ERROR, name, sentence, rows, mend))
     if key == "reward":
-        found += _sizes(name, numbers)
+        found += _sizes(table, name, numbers)
     if key == "propensity":
         found += _chances(table, name, numbers)
     return found
 
 
-def _sizes(name: str, numbers: pl.Series) -> list[Fault]:
+def _sizes(table: TakenTable, name: str, numbers: pl.Series) -> list[Fault]:
     """Rewards whose squares are no numbers."""
     held = np.abs(numbers.fill_null(0.0).to_numpy())
     held = np.where(np.isfinite(held), held, 0.0)
@@ -106,6 +112,10 @@ def _sizes(name: str, numbers: pl.Series) -> list[Fault]:
     )
     words = "Measure rewards in another unit. Values are then in it too."
     mend = Mend(words, (f"with_columns({column_text(name)} / {largest!r})",))
+    if largest > 1.0 and 2 * len(rows) < int((held > 0.0).sum()):
+        words = f"Leave these {table.dropped} out, if the numbers are errors."
+        within = f"({column_text(name)}.abs() < {REWARD_SIZE[1]!r}).fill_null(True)"
+        mend = Mend(words, (table.in_episode(within),))
     return [Fault(RANGE, ERROR, name, sentence, rows, mend)]
 
 

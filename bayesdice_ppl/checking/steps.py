@@ -5,8 +5,16 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from bayesdice_ppl.checking.fault import ERROR, Fault, Mend, row_words
+from bayesdice_ppl.checking.fault import (
+    ERROR,
+    Fault,
+    Mend,
+    column_text,
+    row_words,
+    rows_where,
+)
 from bayesdice_ppl.checking.table import TakenTable
+from bayesdice_ppl.logs.steps import as_times
 
 TWICE, ORDER, LATE, GAPS, TYPE = (
     "steps given twice",
@@ -31,10 +39,13 @@ def find(table: TakenTable) -> list[Fault]:
 
 def _no_numbers(table: TakenTable, name: str) -> Fault:
     series = table.frame[name]
-    if series.dtype == pl.String and not series.cast(pl.Float64, strict=False).null_count():
+    text = f"pl.col({name!r}).str.strip_chars()"
+    if series.dtype == pl.String and not _numbers(series).null_count():
         sentence = f"{name!r} holds numbers as texts, such as {series[0]!r}."
-        cast = f"with_columns(pl.col({name!r}).cast(pl.Float64))"
+        cast = f"with_columns({text}.cast(pl.Float64))"
         return Fault(TYPE, ERROR, name, sentence, mend=Mend("Read them as numbers.", (cast,)))
+    if (some := _some_odd(table, name, series)) is not None:
+        return some
     sentence = f"{name!r} holds {series.dtype} such as {series[0]!r}, and no numbers or times."
     words = "Number the rows of each episode as they stand, if they are in the order of time."
     over = f".over({table.names['episode_id']!r})" if "episode_id" in table.names else ""
@@ -42,6 +53,38 @@ def _no_numbers(table: TakenTable, name: str) -> Fault:
     if not over:
         return Fault(TYPE, ERROR, name, sentence, mend=Mend("Drop it.", (f"drop({name!r})",)))
     return Fault(TYPE, ERROR, name, sentence, mend=Mend(words, (f"with_columns({number})",)))
+
+
+def _numbers(series: pl.Series) -> pl.Series:
+    """Texts as numbers, null where one is none."""
+    return series.str.strip_chars().cast(pl.Float64, strict=False)
+
+
+def _some_odd(table: TakenTable, name: str, series: pl.Series) -> Fault | None:
+    """Texts of which most are times, or numbers, and some are not; None if most are neither."""
+    if series.dtype != pl.String:
+        return None
+    held = f"{column_text(name)}.str.strip_chars()"
+    readings = {
+        "number": (_numbers(series), "cast(pl.Float64, strict=False)"),
+        "time": (as_times(series), "str.to_datetime(strict=False, time_unit='us')"),
+    }
+    for what, (read, code) in readings.items():
+        if read is None or 2 * read.null_count() > len(series) or not read.null_count():
+            continue  # where all can be read, what is wrong is not the text
+        odd = rows_where(read.is_null())
+        sentence = (
+            f"{name!r} holds {series[int(odd[0]) - 1]!r} in {row_words(odd)}, and a {what} in all "
+            "other rows."
+        )
+        words = (
+            f"Read the {what}s, and leave out the {table.dropped} with another text. (If you know "
+            f"the {what}, write it there instead.)"
+        )
+        keep = table.in_episode(f"{column_text(name)}.is_not_null()")
+        steps = (f"with_columns({held}.{code})", keep)
+        return Fault(TYPE, ERROR, name, sentence, odd, Mend(words, steps))
+    return None
 
 
 def _at_one_time(table: TakenTable, name: str) -> list[Fault]:

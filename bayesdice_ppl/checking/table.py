@@ -17,7 +17,7 @@ import polars as pl
 from jaxtyping import Bool, Int
 
 from bayesdice_ppl.checking.fault import column_text
-from bayesdice_ppl.checking.flag_columns import mended_flags
+from bayesdice_ppl.checking.flag_columns import meant_flags
 from bayesdice_ppl.errors import LogsError
 from bayesdice_ppl.logs.labels import as_labels, label_codes
 from bayesdice_ppl.logs.schema import COLUMNS
@@ -82,7 +82,7 @@ class TakenTable:
         Flags in other words, such as yes, count as they will once they are mended.
         """
         series = self.series(key)
-        flags = None if series is None else mended_flags(series)
+        flags = None if series is None else meant_flags(series)
         return None if flags is None else flags.fill_null(False).to_numpy().astype(bool)
 
     @cached_property

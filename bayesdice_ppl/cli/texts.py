@@ -2,11 +2,43 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from bayesdice_ppl.errors import SettingsError
+
+_QUOTED = re.compile(r'(?:^|(?<=[,=]))\s*"((?:[^"]|"")*)"\s*(?=[,=<>]|$)')
+"""A name in double quotes, where a name may begin; a quote within is written twice."""
+_PRIVATE = 0xF0000
+"""Where the letters of such names are put while commas and signs are looked for."""
+_HOW = "A name with a comma or a sign in it stands in double quotes, as in '\"a,b\"=3'."
+
+
+def _hidden(text: str) -> str:
+    """A text in which nothing of what stands in double quotes looks like a comma or a sign."""
+
+    def moved(found: re.Match[str]) -> str:
+        return "".join(
+            chr(_PRIVATE + ord(each)) if ord(each) < 0xFFFE else each
+            for each in found[1].replace('""', '"')
+        )
+
+    return _QUOTED.sub(moved, text)
+
+
+def _as_given(text: str) -> str:
+    """The text of `_hidden`, as it was between its quotes."""
+    return "".join(
+        chr(ord(each) - _PRIVATE) if _PRIVATE <= ord(each) < _PRIVATE + 0xFFFE else each
+        for each in text
+    )
+
+
+def _entries(text: str) -> list[str]:
+    """What stands between commas, of which those in double quotes are none."""
+    return _hidden(text).split(",")
 
 
 class Address(str):
@@ -30,14 +62,14 @@ def read_place(text: str) -> Path | Address:
 
 
 def read_list(option: str, text: str | None) -> list[str]:
-    """Read ``a,b``; nothing given is an empty list.
+    """Read ``a,b``, or ``"a,b",c`` where a name has a comma; nothing given is an empty list.
 
     Raises
     ------
     SettingsError
         An entry is empty.
     """
-    names = [] if text is None else [name.strip() for name in text.split(",")]
+    names = [] if text is None else [_as_given(name.strip()) for name in _entries(text)]
     if not all(names):
         raise SettingsError(f"{option}: expected names between commas, found {text!r}.")
     return names
@@ -62,9 +94,10 @@ def read_pairs(option: str, parts: Iterable[tuple[str, str, str]], example: str)
     """
     pairs: dict[str, str] = {}
     for entry in parts:
-        name, equals, value = map(str.strip, entry)
+        name, equals, value = (_as_given(part.strip()) for part in entry)
         if not (name and equals and value):
-            raise SettingsError(f"{option}: expected {example}, found {''.join(entry)!r}.")
+            found = _as_given("".join(entry))
+            raise SettingsError(f"{option}: expected {example}, found {found!r}. {_HOW}")
         if name in pairs:
             raise SettingsError(f"{option}: {name!r} is given twice.")
         pairs[name] = value
@@ -75,7 +108,7 @@ def read_columns(text: str | None) -> dict[str, str] | None:
     """Read the names of columns from ``action=item_id,state=position``."""
     if text is None:
         return None
-    parts = (entry.partition("=") for entry in text.split(","))
+    parts = (entry.partition("=") for entry in _entries(text))
     return read_pairs("--columns", parts, "ours=yours, such as action=item_id")
 
 
@@ -103,7 +136,7 @@ def read_costs(text: str) -> dict[str, float]:
         pairs = _cost_table(Path(text))
     else:
         # From the right, since a name may hold an equals sign.
-        parts = (entry.rpartition("=") for entry in text.split(","))
+        parts = (entry.rpartition("=") for entry in _entries(text))
         pairs = list(read_pairs("--costs", parts, "name=cost, such as a=3").items())
     costs: dict[str, float] = {}
     for name, cost in pairs:
@@ -126,7 +159,7 @@ def read_weights(option: str, text: str) -> dict[str, float]:
     SettingsError
         An entry is no pair, a weight is no number, or a name is given twice.
     """
-    parts = (entry.rpartition("=") for entry in text.split(","))
+    parts = (entry.rpartition("=") for entry in _entries(text))
     pairs = read_pairs(option, parts, "name=weight, such as cost=-0.5")
     return {name: _number(option, name, weight) for name, weight in pairs.items()}
 
@@ -140,13 +173,13 @@ def read_limits(option: str, text: str) -> dict[str, tuple[float | None, float |
         An entry is no limit, a limit is no number, or a name has two to one side.
     """
     found: dict[str, tuple[float | None, float | None]] = {}
-    for entry in text.split(","):
+    for entry in _entries(text):
         sign = "<=" if "<=" in entry else ">="
-        name, written, number = (part.strip() for part in entry.rpartition(sign))
+        name, written, number = (_as_given(part.strip()) for part in entry.rpartition(sign))
         if not (name and written and number):
             raise SettingsError(
                 f"{option}: expected limits such as cost<=0.02, in quotes for the shell, found "
-                f"{entry!r}."
+                f"{_as_given(entry)!r}. {_HOW}"
             )
         low, high = found.get(name, (None, None))
         if (high if sign == "<=" else low) is not None:

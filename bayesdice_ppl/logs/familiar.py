@@ -21,7 +21,7 @@ from bayesdice_ppl.logs.columns import first_row, flags_of
 from bayesdice_ppl.logs.labels import as_labels, label_codes
 from bayesdice_ppl.logs.steps import clock_of
 from bayesdice_ppl.logs.tables import mapping_text
-from bayesdice_ppl.plain import shell_word
+from bayesdice_ppl.plain import listed_word, shell_word
 
 _NAMES: Mapping[str, str] = {
     "episode_id": "episode ep ep_id eps_id episode_number episode_num episode_no episode_nr "
@@ -175,7 +175,7 @@ def find_lookalikes(
     raise LogsError(
         "columns that look like ours are not mapped, and the answer would change without them. "
         f"{' '.join(names)} To use what looks right, pass {mapping}. If it means something else, "
-        f"pass ignore={listed!r} (--ignore {shell_word(','.join(listed))})."
+        f"pass ignore={listed!r} (--ignore {shell_word(','.join(map(listed_word, listed)))})."
     )
 
 

@@ -121,7 +121,8 @@ def read_file(
         )
     except _FAULTS as cause:
         first_line = (str(cause).strip() or type(cause).__name__).splitlines()[0]
-        raise error(f"{path}: cannot be read as {kind}: {first_line}") from cause
+        hint = ". Save it in UTF-8" if "utf-8" in first_line.lower() else ""
+        raise error(f"{path}: cannot be read as {kind}: {first_line}{hint}") from cause
     for name in frame.columns:
         # Polars gives this name to the second column of a name.
         original, mark, _ = name.rpartition("_duplicated_")

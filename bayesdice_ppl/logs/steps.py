@@ -15,6 +15,8 @@ from bayesdice_ppl.logs.columns import first_row, read_labels, read_numbers
 
 EPOCH = 100_000_000
 """Integers from here on are times: seconds since 1970, or a finer unit."""
+_DATE = r"^\s*(\d{1,2})[/-](\d{1,2})[/-]\d{4}\b"
+"""Two numbers before a year. With points between them the day is first."""
 _EXPECTED = (
     "integers, or times such as 2024-01-31 12:00:00. Number the steps of each episode 0, 1, 2, ..."
 )
@@ -58,23 +60,44 @@ def read_times(table: pl.DataFrame) -> Shaped[np.ndarray, " n"] | None:
     return None
 
 
+def as_times(series: pl.Series) -> pl.Series | None:
+    """Text as times, such as 2024-01-31T12:00:00Z; null where it is none, and None if all is.
+
+    Dates such as 01/02/2024 are no times unless some row tells which number is the day.
+    """
+    if _is_open(series):
+        return None
+    try:
+        return series.str.strip_chars().str.to_datetime(strict=False, time_unit="us")
+    except pl.exceptions.PolarsError:
+        return None
+
+
+def _is_open(series: pl.Series) -> bool:
+    """Whether dates may have the day first or the month: 01/02/2024, and no number above 12."""
+    found = series.drop_nulls().str.extract_groups(_DATE).struct.unnest()
+    numbers = found.select(pl.all().cast(pl.Int64)).drop_nulls()
+    return numbers.height > 0 and int(numbers.max_horizontal().max()) <= 12  # type: ignore[arg-type]
+
+
 def _parsed(series: pl.Series) -> pl.Series:
-    """Text as times, such as 2024-01-31T12:00:00Z.
+    """Text as times.
 
     Raises
     ------
     LogsError
         A row holds other text.
     """
-    try:
-        times = series.str.strip_chars().str.to_datetime(strict=False, time_unit="us")
-    except pl.exceptions.PolarsError:
+    times = as_times(series)
+    if times is None:
         times = pl.Series(series.name, [None] * len(series), dtype=pl.Datetime("us"))
     odd = times.is_null() & series.is_not_null()
     if odd.any():
         row = first_row(odd)
+        which = "which may have the day or the month first, " if _is_open(series) else ""
         raise LogsError(
-            f"row {row + 1}, column 'step': found the text {series[row]!r}, expected {_EXPECTED}"
+            f"row {row + 1}, column 'step': found the text {series[row]!r}, {which}expected "
+            f"{_EXPECTED}"
         )
     return times
 

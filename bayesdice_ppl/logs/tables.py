@@ -15,7 +15,7 @@ import polars as pl
 from bayesdice_ppl.checks import listed
 from bayesdice_ppl.errors import BayesDiceError
 from bayesdice_ppl.logs.labels import plain_label
-from bayesdice_ppl.plain import shell_word
+from bayesdice_ppl.plain import listed_word, shell_word
 
 
 def to_polars(frame: Any, error: type[BayesDiceError]) -> pl.DataFrame:
@@ -213,7 +213,7 @@ def map_columns(
 def mapping_text(columns: Mapping[str, str], option: str = "--columns") -> str:
     """How a mapping of columns is written, in Python and on the command line."""
     pairs = ", ".join(f"{key!r}: {name!r}" for key, name in columns.items())
-    words = ",".join(f"{key}={name}" for key, name in columns.items())
+    words = ",".join(f"{key}={listed_word(name)}" for key, name in columns.items())
     return f"columns={{{pairs}}}" + (f" ({option} {shell_word(words)})" if option else "")
 
 

@@ -40,7 +40,7 @@ class RowPolicy:
         A number is no probability, a sum is not 1, or the shapes do not fit together.
     """
 
-    __slots__ = ("action_labels", "probabilities", "rows")
+    __slots__ = ("action_labels", "left_out", "probabilities", "rows")
 
     def __init__(self, probabilities: Any, actions: Any, rows: Any = None) -> None:
         labels = label_array(actions, "actions", PoliciesError)
@@ -64,6 +64,7 @@ class RowPolicy:
             )
         if len(np.unique(numbers)) != len(numbers):
             raise PoliciesError("rows: expected each row of the log once, found one twice.")
+        self.left_out: tuple[str, ...] = ()
         self.rows: Int[np.ndarray, " m"] = numbers.astype(np.int64)
         self.probabilities: Float[np.ndarray, "m A"] = whole_probabilities(
             table, np.array([f"row {number}" for number in numbers], dtype=object), labels

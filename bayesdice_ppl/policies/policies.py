@@ -7,6 +7,7 @@ from typing import Any, final
 
 import polars as pl
 
+from bayesdice_ppl.checks import listed
 from bayesdice_ppl.errors import PoliciesError
 from bayesdice_ppl.logs.tables import to_polars
 from bayesdice_ppl.policies.given import as_policy, is_dataframe
@@ -73,8 +74,12 @@ class Policies(Mapping[str, Policy | ContinuousPolicy]):
 
     @property
     def notes(self) -> list[str]:
-        """What was done to the candidates' numbers: rows that were made to sum to 1."""
-        return [
+        """What was done to the candidates: rows made to sum to 1, and columns not used."""
+        unused = dict.fromkeys(
+            column for policy in self.values() for column in getattr(policy, "left_out", ())
+        )
+        told = f"columns of the candidates that have no meaning were left out: {listed(unused)}"
+        return [told] * bool(unused) + [
             f"the probabilities of {name} were written with few decimals, and sums were off by up "
             f"to {policy.rounding:.2g}: each was divided by its state's sum"
             for name, policy in self.items()

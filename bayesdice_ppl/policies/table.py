@@ -40,12 +40,20 @@ def read_tables(
     Raises
     ------
     PoliciesError
-        With the row, the policy and the state.
+        With the row, the policy and the state; or there are columns of both states and rows.
     """
     mapped = columns or {}
-    by_row = "row" in {*frame.columns, *mapped} and not {"state"} & {*frame.columns, *mapped}
+    held = {*frame.columns} - {*mapped.values()} | {*mapped}
+    both = {"row", "state"} <= held
+    if both and not {"row", "state"} & {*mapped}:
+        raise PoliciesError(
+            "expected a column 'state' or, for candidates by row of the log, a column 'row', found "
+            "both. Leave one of them out, or map one of them to choose it: "
+            "columns={'state': 'state'}."
+        )
+    by_row = "row" in held and ("row" in mapped or "state" not in held)
     names_of = BY_ROW if by_row else COLUMNS
-    table, _ = map_columns(frame, columns, names_of, names_of, PoliciesError)
+    table, unused = map_columns(frame, columns, names_of, names_of, PoliciesError)
     if table.height == 0:
         raise PoliciesError("expected a table of candidates with rows, found none.")
     for column in names_of:
@@ -65,7 +73,7 @@ def read_tables(
     codes = encode(policy, names), encode(state, states), encode(action, actions)
     _check_duplicates(codes, policy, (where, state), action)
     if by_row:
-        return _by_row(codes, (names, states, actions), prob)
+        return _by_row(codes, (names, states, actions), prob, unused)
 
     size = len(names) * len(states) * len(actions)
     if size > _MOST_NUMBERS:
@@ -85,11 +93,15 @@ def read_tables(
         whole, rounding = whole_probabilities(values[j, rows], mine, actions, name, written)
         candidates[name] = TabularPolicy(whole, mine, actions)
         candidates[name].rounding = rounding
+        candidates[name].left_out = unused
     return candidates
 
 
 def _by_row(
-    codes: tuple[np.ndarray, ...], labels: tuple[np.ndarray, ...], prob: np.ndarray
+    codes: tuple[np.ndarray, ...],
+    labels: tuple[np.ndarray, ...],
+    prob: np.ndarray,
+    unused: tuple[str, ...],
 ) -> dict[str, RowPolicy]:
     names, rows, actions = labels
     if rows.dtype == object:
@@ -107,6 +119,7 @@ def _by_row(
             candidates[name] = RowPolicy(values, actions.tolist(), rows[own])
         except PoliciesError as error:
             raise PoliciesError(f"policy {name!r}, {error}") from error
+        candidates[name].left_out = unused
     return candidates
 
 

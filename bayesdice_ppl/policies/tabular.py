@@ -40,7 +40,7 @@ class TabularPolicy:
         A shape, a probability or a sum is wrong; the state is named.
     """
 
-    __slots__ = ("actions", "probabilities", "rounding", "states")
+    __slots__ = ("actions", "left_out", "probabilities", "rounding", "states")
 
     def __init__(
         self,
@@ -75,6 +75,7 @@ class TabularPolicy:
         self.states: Shaped[np.ndarray, " S"] = labels
         self.actions: Shaped[np.ndarray, " A"] = names
         self.rounding: float = rounding
+        self.left_out: tuple[str, ...] = ()
 
     def probs(self, obs: Any) -> Float[np.ndarray, "batch A"]:
         """Probabilities of ``self.actions`` in the given states.

@@ -157,10 +157,12 @@ def put_together(
 def _answer(selection: Selection) -> Answer:
     if selection.recommended:
         return Answer(True, selection.answer, (), "")
+    why = "the logs cannot tell, as the numbers of some candidates cannot be trusted."
+    if not selection.limits_met:
+        why = "the limits leave nobody to go live."
     return Answer(
         False,
-        "No recommendation: the logs cannot tell, as the numbers of some candidates cannot be "
-        "trusted.",
+        f"No recommendation: {why}",
         tuple(selection.together(selection.reasons)),
         selection.otherwise,
     )

@@ -9,7 +9,7 @@ from bayesdice_ppl.belief import BeliefView
 from bayesdice_ppl.digits import exact
 from bayesdice_ppl.errors import BeliefError
 from bayesdice_ppl.fitting.again import call_again
-from bayesdice_ppl.plain import shell_word
+from bayesdice_ppl.plain import listed_word, shell_word
 from bayesdice_ppl.risk import Mean
 from bayesdice_ppl.scores import Score
 from bayesdice_ppl.scores.catalog import options_of
@@ -136,7 +136,7 @@ def _fit(view: BeliefView, source: str, remarks: list[str]) -> tuple[list[str], 
         remarks.append(f"{name}: {text}. Give it as it was given, where it is not the default.")
     if view.rewards:
         remarks.append(f"The log was read with the rewards {', '.join(view.rewards)}.")
-        data += ["--reward", ",".join(view.rewards)]
+        data += ["--reward", ",".join(map(listed_word, view.rewards))]
     several = f", reward={view.rewards!r}" if view.rewards else ""
     arguments = ",\n    ".join([*again.arguments, f"rng_key={_key(view)}"])
     python = (
@@ -230,7 +230,7 @@ def _option_words(key: str, value: Any) -> list[str] | None:
             return [option, str(value)]
         case "limits":
             sides = [
-                f"{name}{sign}{limit!r}"
+                f"{listed_word(name)}{sign}{limit!r}"
                 for name, (low, high) in value.items()
                 for sign, limit in ((">=", low), ("<=", high))
                 if limit is not None
@@ -239,7 +239,7 @@ def _option_words(key: str, value: Any) -> list[str] | None:
         case "costs":
             return _paired(option, value)
         case "must_include" | "must_exclude":
-            return None if _torn(value) else [option, ",".join(value)]
+            return None if _torn(value) else [option, ",".join(map(listed_word, value))]
         case "bounds":
             low, high = value
             return ["--unseen-bounds", f"{low!r},{high!r}"]
@@ -253,9 +253,9 @@ def _option_words(key: str, value: Any) -> list[str] | None:
 def _paired(option: str, value: Mapping[str, float]) -> list[str] | None:
     if _torn(value):
         return None
-    return [option, ",".join(f"{name}={number!r}" for name, number in value.items())]
+    return [option, ",".join(f"{listed_word(name)}={number!r}" for name, number in value.items())]
 
 
 def _torn(names: Any) -> bool:
-    """Whether a name would not be read again from a list between commas."""
-    return any("," in name or name != name.strip() or not name.isprintable() for name in names)
+    """Whether a name would not be read again from a command line."""
+    return not all(name.isprintable() for name in names)

@@ -118,24 +118,38 @@ def check_limits(
     return LaunchLimits(bounds, float(sure))
 
 
+@final
+class Within(NamedTuple):
+    """What limits leave of a choice.
+
+    Attributes
+    ----------
+    rules
+        The rules, with those excluded that are not surely enough within the limits.
+    notes
+        Who they are.
+    unmet
+        Why nobody may go live, a sentence; empty where enough candidates are left.
+    """
+
+    rules: Rules
+    notes: list[str]
+    unmet: str
+
+
 def keep_within(
     rules: Rules,
     limits: LaunchLimits,
     met: Float[np.ndarray, " N"],
     score: Score,
     names: Sequence[str],
-) -> tuple[Rules, list[str]]:
+) -> Within:
     """Exclude the candidates that are not surely enough within the limits.
-
-    Returns
-    -------
-    (Rules, list of str)
-        The rules with these excluded, and a note on who they are.
 
     Raises
     ------
     SettingsError
-        The score launches nobody, too few are left, or one that must go live is outside.
+        The score launches nobody, or a candidate that must go live is outside.
     """
     launched = score.launches(len(names))
     if launched is None:
@@ -154,17 +168,23 @@ def keep_within(
         )
     kept = rules._replace(excluded=rules.excluded | outside)
     left, needed = int((~kept.excluded).sum()), 1 if score.partial else launched
+    unmet = ""
     if left < needed:
         likely = int(np.argmax(np.where(rules.excluded, -1.0, met)))
         nearest = f"The likeliest is {names[likely]!r} with {met[likely]:.3g}."
         if not met[likely] > 0.0:
             nearest = "No candidate that may go live is within them in any draw."
-        raise SettingsError(
-            f"limits: expected at least {needed} "
-            f"candidate{'s' * (needed > 1)} with P({limits.text}) of {sure} or more, found {left}. "
-            f"{nearest} Widen the limits, lower confidence, or log more."
+        few = "no candidate has" if not left else f"of {needed} candidates to go live {left} have"
+        unmet = (
+            f"limits: {few} P({limits.text}) of {sure} or more. {nearest} Widen the limits, lower "
+            "confidence, or log more."
         )
     if not outside.any():
-        return kept, [f"every candidate has P({limits.text}) of {sure} or more"]
+        return Within(kept, [f"every candidate has P({limits.text}) of {sure} or more"], unmet)
     told = [f"{names[i]} ({met[i]:.3g})" for i in np.flatnonzero(outside).tolist()]
-    return kept, [f"outside the limits, with P({limits.text}) below {sure}: {listing(told)}"]
+    who = f"outside the limits, with P({limits.text}) below {sure}: {listing(told)}"
+    against = (
+        "the loss is counted against all candidates, those that the limits exclude too, so it "
+        "includes what the limits cost"
+    )
+    return Within(kept, [who] if unmet else [who, against], unmet)

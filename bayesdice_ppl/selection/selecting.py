@@ -106,6 +106,8 @@ def select(
     limits : mapping of str to (lowest, highest), optional
         Values that a candidate must have to go live, reward per step: ``{"cost": (None, 0.02)}``.
         Those that are not surely enough within all of them are excluded, and named in the notes.
+        The loss is still measured against all: it includes what the limits cost. Where too few are
+        within, nobody goes live, nothing is recommended, and the ranking is that without limits.
     confidence : float, optional
         Least probability, under the belief, of being within all limits (0.9).
     costs, budget : mapping of str to float, and float, optional
@@ -128,8 +130,8 @@ def select(
     ScoreError
         The score does not fit the candidates or names one that the belief does not have.
     SettingsError
-        If `max_evaluations` is not a whole number of at least 1, no launch meets the rules or the
-        limits, or `unseen` and `bounds` do not go together.
+        If `max_evaluations` is not a whole number of at least 1, no launch meets the rules, one
+        that must go live is outside the limits, or `unseen` and `bounds` do not go together.
     """
     if not isinstance(score, Score):
         raise ScoreError(
@@ -154,10 +156,22 @@ def select(
     )
     asked, on_limits = not rules.free or limited is not None, list[str]()
     met = None if limited is None else limited.met(belief, names)
+    # What the limits leave is a finding. Rules that no launch meets by themselves are refused.
+    free = keep_admissible(rules, score, values, names)
+    check_rules(free, score, names)
+    unmet = ""
     if limited is not None and met is not None:
-        rules, on_limits = keep_within(rules, limited, met, score, names)
-    rules = keep_admissible(rules, score, values, names)
-    check_rules(rules, score, names)
+        within_limits = keep_within(rules, limited, met, score, names)
+        on_limits, unmet = within_limits.notes, within_limits.unmet
+        try:
+            rules = keep_admissible(within_limits.rules, score, values, names)
+            check_rules(rules, score, names)
+        except SettingsError:
+            unmet = unmet or (
+                f"limits: no launch has P({limited.text}) of {limited.confidence:g} or more and "
+                "meets the other rules too. Widen the limits, or the rules."
+            )
+    rules = free if limited is None or unmet else rules
     mean = values.mean(axis=0)
     preference = sorted(range(n_policies), key=lambda i: (-mean[i], names[i]))
 
@@ -201,10 +215,11 @@ def select(
     order = _order(found.prefix, preference)
     score.check_depth(values, order)
     launched = score.launches(n_policies)
-    launch = [] if launched is None else prefix[:launched]
+    launch = [] if launched is None or unmet else prefix[:launched]
     k = score.depth(n_policies) if score.k is None else score.k
     warned, starts = support_warnings or [], note_on_starts(belief)
-    reasons = [warning.sentence for warning in warned if warning.abstain and abstain]
+    reasons = [unmet] * bool(unmet)
+    reasons += [warning.sentence for warning in warned if warning.abstain and abstain]
     return Selection(
         order=[names[i] for i in order],
         launch=[names[i] for i in launch],
@@ -226,13 +241,14 @@ def select(
             *on_limits,
             *on_unseen,
             *score.notes(values, names, prefix),
-            *_notes_on_places(score, len(prefix), asked=asked),
+            *([] if unmet else _notes_on_places(score, len(prefix), asked=asked)),
         ],
         support=support,
         statistic=read_statistic(belief, statistic),
         risk=score.risk.name,
         baseline=score.baseline,
         unseen=unseen,
+        limits_met=not unmet,
         reward=ranked_reward(belief, statistic),
         rewards=rewards_table(
             belief,

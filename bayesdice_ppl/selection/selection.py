@@ -28,7 +28,8 @@ class Selection:
         All N names, best first. Past the depth of the score: by posterior mean, then name.
     launch : list of str
         Those of them that go live: the first k, or fewer where a budget or the score's own
-        condition allows no more; none for a score of the whole ranking.
+        condition allows no more; none for a score of the whole ranking, or where limits are not
+        met.
     expected_loss : float
         Mean over draws and tie-breaks of the score's loss, or the score's other risk; lower is
         better. In reward per step for regret, 1 minus the score for most others.
@@ -67,6 +68,9 @@ class Selection:
     unseen : str
         What pairs never logged are worth: `"pooled"`, as in the belief, or `"bounds"`, anything
         within a user's; losses are then the highest within them.
+    limits_met : bool
+        False if too few candidates are surely enough within the limits. Then nobody goes live, and
+        the order and the loss are those without limits.
     reward : str or None
         What is ranked, by the rewards' names, where the belief has several.
     rewards : polars.DataFrame or None
@@ -93,6 +97,7 @@ class Selection:
     risk: str = "mean"
     baseline: str | None = None
     unseen: str = "pooled"
+    limits_met: bool = True
     reward: str | None = None
     rewards: "pl.DataFrame | None" = None
 
@@ -100,6 +105,8 @@ class Selection:
     def answer(self) -> str:
         """Which candidates to try, or that none is recommended. Why not is in `remarks`."""
         if not self.recommended:
+            if not self.limits_met:
+                return f"No recommendation: the limits leave nobody to go live. {self.otherwise}"
             about = [name for name in self.order if name in self._named(self.reasons)]
             whose = f"the numbers of {listing(about)}" if about else "the numbers"
             return (
@@ -117,11 +124,13 @@ class Selection:
     def otherwise(self) -> str:
         """What the belief by itself would put first, where it is not recommended: a sentence."""
         who = "Within the bounds one" if self.unseen == "bounds" else "By itself the belief"
+        who = who if self.limits_met else "Without limits one"
         return f"{who} would put {self._leading} first, {self._numbers}."
 
     @property
     def _leading(self) -> str:
-        return listing(self.launch or self.order, _LISTED)
+        first = self.order if self.limits_met else self.order[: self.k]
+        return listing(self.launch or first, _LISTED)
 
     @property
     def _numbers(self) -> str:

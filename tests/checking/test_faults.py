@@ -5,6 +5,7 @@ import pytest
 
 import bayesdice_ppl as bd
 from bayesdice_ppl.checking.faults import find_faults
+from bayesdice_ppl.checking.running import run_steps
 from tests.checking.faulty_logs import FAULTS, good, mended, plain, put
 
 
@@ -30,8 +31,11 @@ def test_each_fault_is_found_with_its_rows_and_its_mend_makes_it_vanish(name):
         mine = [one for one in left if (one.kind, one.column) == (fault.kind, fault.column)]
         assert mine == []
     # And all mends, one after the other, leave a log that can be read.
+    looked = frame
     for fault in find_faults(frame).faults:
         frame = mended(frame, fault)
+        looked = run_steps(looked, fault.mend.steps)
+    assert looked.equals(frame)  # what is looked at beforehand is what the code does
     after = find_faults(frame)
     assert [fault.kind for fault in after.faults] == []
     assert after.logs.n_transitions > 150

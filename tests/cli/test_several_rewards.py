@@ -71,7 +71,6 @@ def test_a_trade_and_a_limit_rank_what_they_say(run, place):
         (("--reward", "quality,cost", "--weights", "cost=much"), "expected a number"),
         (("--reward", "quality,cost", "--limits", "cost<0.5"), "cost<=0.02"),
         (("--reward", "quality,cost", "--limits", "cost<=1,cost<=2"), "two limits"),
-        (("--reward", "quality,cost", "--limits", "cost<=0.01"), "in any draw"),
         (("--reward", "quality,cost", "--limits", "cost<=1,cost>=2"), "lowest of 'cost' first"),
         (("--reward", "quality", "--confidence", "0.5"), "expected limits beside it"),
         (("--reward", "quality,cost", "--limits", "cost<=1", "--confidence", "2"), "probability"),
@@ -85,6 +84,18 @@ def test_what_cannot_be_meant_is_refused(run, place, more, said):
     assert code == 2
     assert said in " ".join(shown.err.split())
     assert not (place / "out").exists()
+
+
+def test_limits_that_leave_nobody_are_written_and_end_with_3(run, place):
+    code, shown = run(*words(place, "--reward", "quality,cost", "--limits", "cost<=0.01"))
+    assert code == 3
+    assert "the limits leave nobody to go live" in " ".join(shown.out.split())
+    ranking = json.loads((place / "out" / "ranking.json").read_text())
+    assert (ranking["recommended"], ranking["launch"], ranking["limits_met"]) == (False, [], False)
+    belief, page = place / "out" / "belief.nc", place / "page.html"
+    code, _ = run("report", belief, "-o", page, "--limits", "cost<=0.01")
+    assert code == 3
+    assert "the limits leave nobody to go live" in page.read_text()
 
 
 def test_information_is_not_found_within_limits(run, place):

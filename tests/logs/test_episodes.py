@@ -197,3 +197,16 @@ def test_rows_of_interleaved_episodes_are_checked_within_their_own():
 def test_a_last_row_without_a_flag_is_truncated_unless_it_terminated():
     logs = build(drop=["truncated"])
     assert logs.truncated.tolist() == [False, False, False, False, True]
+
+
+def test_dates_of_which_no_row_says_where_the_day_stands_are_refused():
+    both = [f"{k:02d}/02/2024" for k in range(1, 6)]
+    assert "'01/02/2024', which may have the day or the month first" in refusal(step=both)
+    # A number above 12 can only be a day; with points the day is first; with the year first too.
+    for last in ("13/02/2024",):
+        rows = build(step=[*both[:4], last])
+        assert rows.n_transitions == 5
+    build(step=[text.replace("/", ".") for text in both])
+    build(step=[f"2024/02/{k:02d}" for k in range(1, 6)])
+    # The month first is no time that is read, and the row is named.
+    assert "found the text '02/13/2024'" in refusal(step=[*both[:4], "02/13/2024"])

@@ -194,7 +194,7 @@ def test_a_quoted_comma_stays_in_its_label(written):
         (TEXT.replace(",", ":"), "missing column 'state'"),
         (TEXT.encode("utf-16")[:-3], "cannot be read as CSV"),
         (GZIPPED[:-9], "cannot be read as CSV"),
-        ("state,action,reward\né,0,1\nb,1,0\n".encode("latin-1"), "cannot be read as CSV"),
+        ("state,action,reward\né,0,1\nb,1,0\n".encode("latin-1"), "Save it in UTF-8"),
         (bytes(range(256)) * 4, "cannot be read as CSV"),
         ('state,action,reward\n"a,0,1\nb,0,1\n', "cannot be read as CSV"),
     ],

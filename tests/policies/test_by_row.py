@@ -110,3 +110,26 @@ def test_other_methods_take_it_too():
     by_row = method.estimate(logs, bd.RowPolicy(Softmax().probs(obs), ACTIONS), gamma=0.0)
     own = method.estimate(logs, Softmax(), gamma=0.0)
     assert by_row.value == pytest.approx(own.value, rel=1e-12)
+
+
+def test_a_table_of_states_and_rows_is_refused_and_other_columns_are_told_of():
+    table = pl.DataFrame(
+        {
+            "policy": ["a", "a"],
+            "state": [0, 1],
+            "row": [1, 2],
+            "action": ["x", "y"],
+            "prob": [1.0, 1.0],
+        }
+    )
+    with pytest.raises(PoliciesError, match="found both"):
+        bd.Policies.from_dataframe(table)
+    by_state = bd.Policies.from_dataframe(table, columns={"state": "state"})
+    assert isinstance(by_state["a"], bd.TabularPolicy)
+    assert isinstance(bd.Policies.from_dataframe(table.drop("state"))["a"], bd.RowPolicy)
+    by_row = bd.Policies.from_dataframe(table, columns={"row": "row"})
+    assert isinstance(by_row["a"], bd.RowPolicy)
+    for found, left_out in ((by_state, "row"), (by_row, "state")):
+        (note,) = found.notes
+        assert f"were left out: {left_out!r}" in note
+    assert bd.Policies.from_dataframe(table.drop("row")).notes == []

@@ -308,7 +308,16 @@ def test_the_top_is_told_where_it_is_neither_one_nor_all(score, tops):
 
 def test_what_select_refuses_a_report_refuses():
     with pytest.raises(SettingsError, match="limits"):
-        bd.report(belief_of(NAMES), bd.scores.regret(k=1), limits={"value": (99.0, None)})
+        bd.report(belief_of(NAMES), bd.scores.regret(k=1), limits={"value": (2.0, 1.0)})
+
+
+def test_a_report_is_made_where_the_limits_leave_nobody():
+    page = bd.report(belief_of(NAMES), bd.scores.regret(k=1), limits={"value": (99.0, None)})
+    assert page.selection.launch == []
+    text = Reader(page.html).text
+    assert "No recommendation: the limits leave nobody to go live." in text
+    assert "no candidate has P(value >= 99) of 0.9 or more" in text
+    assert "goes live" not in text.replace("would go live", "")
 
 
 def test_reasons_stand_beside_the_answer_alone_and_numbers_to_the_last_digit():

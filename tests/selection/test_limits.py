@@ -62,13 +62,14 @@ def test_limits_are_judged_jointly(draws):
     """Each alone holds in half of the draws; together they never do."""
     flat = np.tile(np.linspace(-1.0, 1.0, N_DRAWS)[:, None], 2)
     belief = make_belief(flat, ("a", "b"), statistics={"x": flat, "y": -flat})
-    with pytest.raises(SettingsError, match="is within them in any draw"):
-        bd.select(
-            belief,
-            bd.scores.regret(k=1),
-            limits={"x": (0.001, None), "y": (0.001, None)},
-            confidence=0.01,
-        )
+    chosen = bd.select(
+        belief,
+        bd.scores.regret(k=1),
+        limits={"x": (0.001, None), "y": (0.001, None)},
+        confidence=0.01,
+    )
+    assert not chosen.limits_met
+    assert "is within them in any draw" in chosen.reasons[0]
 
 
 def test_a_weighted_sum_is_ranked_as_the_belief_of_the_sum(belief, draws):
@@ -144,3 +145,57 @@ def test_every_reward_is_tabulated(belief, draws):
     assert "p_within_limits" in str(chosen)
     assert "p_within_limits" in chosen._repr_html_()
     assert bd.select(belief, bd.scores.regret(k=1)).rewards is None
+
+
+def unmet_cases():
+    one, two = bd.scores.regret(k=1), bd.scores.correlation(k=2)
+    costs = {name: 1.0 if name == "a" else 9.0 for name in NAMES}
+    return {
+        "nobody": (one, {"limits": {"cost": (None, 0.0)}}, "no candidate has P(cost <= 0)"),
+        "too few": (two, {"limits": {"cost": (None, 1.3)}}, "of 2 candidates to go live 1 have"),
+        "excluded": (
+            one,
+            {"limits": {"cost": (None, 1.3)}, "must_exclude": ["a"]},
+            "The likeliest is",
+        ),
+        "too dear": (
+            one,
+            {"limits": {"cost": (1.3, None)}, "costs": costs, "budget": 2.0, "confidence": 0.5},
+            "meets the other rules too",
+        ),
+    }
+
+
+@pytest.mark.parametrize("name", list(unmet_cases()))
+def test_limits_that_leave_nobody_are_an_answer_and_nobody_goes_live(belief, name):
+    score, options, reason = unmet_cases()[name]
+    chosen = bd.select(belief, score, **options, abstain=False)
+    assert not chosen.limits_met
+    assert not chosen.recommended
+    assert chosen.launch == []
+    assert not chosen.table["launched"].any()
+    assert reason in chosen.reasons[0]
+    assert "the limits leave nobody to go live" in str(chosen)
+    rules = {key: each for key, each in options.items() if key not in ("limits", "confidence")}
+    without = bd.select(belief, score, **rules)
+    assert (chosen.order, chosen.expected_loss) == (without.order, without.expected_loss)
+    assert f"Without limits one would put {', '.join(chosen.order[:1])}" in chosen.answer
+
+
+def test_the_loss_is_counted_against_those_outside_too_and_a_note_says_so(belief, draws):
+    chosen = bd.select(belief, bd.scores.regret(k=1), limits={"cost": (None, 1.4)})
+    (best,) = chosen.launch
+    quality = draws["quality"]
+    regret = (quality.max(axis=1) - quality[:, NAMES.index(best)]).mean()
+    np.testing.assert_allclose(chosen.expected_loss, regret, rtol=1e-12)
+    assert any("those that the limits exclude too" in note for note in chosen.notes)
+
+
+def test_rules_that_no_launch_meets_by_themselves_are_refused_with_limits_too(belief):
+    with pytest.raises(SettingsError, match="must_exclude: expected at least 1"):
+        bd.select(
+            belief,
+            bd.scores.regret(k=1),
+            limits={"cost": (None, 99.0)},
+            must_exclude=list(NAMES),
+        )

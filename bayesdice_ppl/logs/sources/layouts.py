@@ -27,6 +27,7 @@ from bayesdice_ppl.logs.sources.json_lines import first_object
 from bayesdice_ppl.logs.sources.minari import find_saved, read_saved
 from bayesdice_ppl.logs.sources.open_bandit import is_open_bandit, read_open_bandit
 from bayesdice_ppl.logs.sources.rllib import (
+    check_no_episodes,
     is_rllib_table,
     is_sample_batch,
     read_rllib,
@@ -156,6 +157,7 @@ def read_known_table(frame: pl.DataFrame, columns: Mapping[str, str] | None) -> 
     mapped = set(columns) if isinstance(columns, Mapping) else set()
     if mapped & {"state", "obs", "action", "reward"}:
         return None
+    check_no_episodes(frame)
     if {"action", "reward"} <= set(frame.columns):
         return None
     if is_open_bandit(frame.columns):

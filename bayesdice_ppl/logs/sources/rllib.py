@@ -46,6 +46,22 @@ def is_rllib_table(names: Collection[str]) -> bool:
     return set(_REQUIRED) <= set(names)
 
 
+def check_no_episodes(frame: pl.DataFrame) -> None:
+    """Refuse Parquet of whole episodes, as RLlib writes them by default: one column of bytes.
+
+    Raises
+    ------
+    LogsError
+        It is that.
+    """
+    if frame.columns == ["item"] and frame["item"].dtype == pl.Binary:
+        raise LogsError(
+            f"{LAYOUT}: expected a row for each step, found whole episodes in a column 'item', "
+            "packed with msgpack, which may hold pickles and is not read. Write the log as a "
+            "table: config.offline_data(output_write_episodes=False, output_compress_columns=[])."
+        )
+
+
 def read_rllib(source: Any) -> SourceTable:
     """Read sample batches.
 

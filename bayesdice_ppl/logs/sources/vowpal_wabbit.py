@@ -2,7 +2,8 @@
 
 A cost is a reward times -1. ``a`` are the actions as numbers from 1, in the order in which they
 were ranked, and ``p`` their probabilities in that order. The shared part of the context is the
-state; each decision is an episode of its own: gamma is 0.
+state; each decision is an episode of its own: gamma is 0. A line with several slots (CCB) is an
+episode, as `vw_slots` tells.
 """
 
 from __future__ import annotations
@@ -23,19 +24,27 @@ from bayesdice_ppl.logs.sources.source import (
     SourceTable,
     counted,
 )
+from bayesdice_ppl.logs.sources.vw_slots import has_slots, slots_of
 
 LAYOUT = "Vowpal Wabbit dsjson"
 _COST = ("_label_cost", "_label_Cost")
 _CHANCE = ("_label_probability", "_label_Probability")
 _ACTION = "_label_Action"
 _INDEX = "_labelIndex"
+_ON_SLOTS = (
+    "Each line is an episode, and its slots are the steps (CCB). With gamma = 1 a value is the "
+    "mean reward of a slot, and what one slot takes is not free for the next. To judge each slot "
+    "by itself, with the actions that were free as they were logged, ignore episode_id, step and "
+    "terminated, and use gamma = 0."
+)
 _CLOSE = 1e-3
 """By how much written probabilities may be off, relative: they are rounded, or of 32 bits."""
 
 
 def is_dsjson(one: Mapping[str, Any]) -> bool:
     """Whether an object of JSON is a decision in Vowpal Wabbit's layout."""
-    return any(key in one for key in (*_COST, _ACTION, _INDEX)) or {"a", "c", "p"} <= set(one)
+    known = (*_COST, _ACTION, _INDEX, "_outcomes")
+    return any(key in one for key in known) or {"a", "c", "p"} <= set(one)
 
 
 def read_vw(source: Any) -> SourceTable:
@@ -52,7 +61,7 @@ def read_vw(source: Any) -> SourceTable:
         A line cannot be read, has no cost, or contradicts itself: the line, and what is wrong.
     """
     decisions: list[dict[str, Any]] = []
-    skipped = dangling = 0
+    skipped = dangling = line = 0
     for where, one in read_objects(source, LAYOUT):
         if not is_dsjson(one) and "c" not in one and "a" not in one:
             dangling += 1
@@ -60,7 +69,14 @@ def read_vw(source: Any) -> SourceTable:
         if one.get("_skipLearn") is True:
             skipped += 1
             continue
-        decisions.append(_decision(one, f"{LAYOUT}, {where}"))
+        place = f"{LAYOUT}, {where}"
+        if decisions and has_slots(one) != ("slot" in decisions[0]):
+            raise LogsError(
+                f"{place}: expected lines of one kind, found one with several slots (CCB) beside "
+                "lines of one decision. Read them apart."
+            )
+        decisions += _slots(one, place, line) if has_slots(one) else [_decision(one, place)]
+        line += 1
     if not decisions:
         raise LogsError(f"{LAYOUT}: expected decisions with _label_cost, found none.")
     notes = []
@@ -69,6 +85,9 @@ def read_vw(source: Any) -> SourceTable:
     if dangling:
         notes.append(f"{counted(dangling, 'line')} without a decision left out.")
     notes += _dropped(decisions)
+    in_slots = "slot" in decisions[0]
+    if in_slots:
+        notes.append(_ON_SLOTS)
     actions, space, named, offered = _name_actions(decisions)
     states, seen = _name_states(decisions)
     frame = {
@@ -80,12 +99,19 @@ def read_vw(source: Any) -> SourceTable:
     taken = {"state": seen, "action": named, "reward": "-_label_cost"}
     if len({frozenset(labels) for labels in offered}) > 1:
         frame["allowed_actions"] = pl.Series(offered)
-        taken["allowed_actions"] = "_multi"
+        taken["allowed_actions"] = "_a, the actions still free" if in_slots else "_multi"
+    if in_slots:
+        frame["episode_id"] = pl.Series([one["line"] for one in decisions])
+        frame["step"] = pl.Series([one["slot"].number for one in decisions])
+        frame["terminated"] = pl.Series([one["slot"].last for one in decisions])
+        taken |= {"reward": "-_label_cost of a slot", "episode_id": "a line", "step": "its slots"}
     chances = [one["chance"] for one in decisions]
     if all(chance is not None for chance in chances):
         frame["propensity"] = pl.Series(chances)
         full = all(one["chances"] for one in decisions)
         taken["propensity"] = "p of the logged action" if full else "_label_probability"
+        if in_slots:
+            taken["propensity"] = "_p of the logged action"
     elif any(chance is not None for chance in chances):
         lacking = next(one for one in decisions if one["chance"] is None)
         raise LogsError(
@@ -121,14 +147,21 @@ def _all_chances(
     return LoggingProbabilities.of_rows(rows, space)
 
 
+def _slots(one: Mapping[str, Any], where: str, line: int) -> list[dict[str, Any]]:
+    """What the slots of a line say, a decision each."""
+    return [
+        {
+            **_decision(slot.decision, f"{where}, slot {slot.number}"),
+            "slot": slot,
+            "line": line,
+        }
+        for slot in slots_of(one, where)
+    ]
+
+
 def _decision(one: Mapping[str, Any], where: str) -> dict[str, Any]:
     """What a line says, checked against itself."""
     context = one.get("c", {})
-    if "_outcomes" in one or (isinstance(context, Mapping) and "_slots" in context):
-        raise LogsError(
-            f"{where}: expected one decision a line, found several slots (CCB or slates). Write a "
-            "line for each slot, with the slot in its context."
-        )
     if not isinstance(context, Mapping):
         raise LogsError(f"{where}: expected 'c' as an object, found {type(context).__name__}.")
     cost = _first(one, _COST)
@@ -272,6 +305,11 @@ def _name_actions(
     if tagged:
         names = [[item["_tag"] for item in offer] for offer in offers]
         what = "_tag"
+    elif "slot" in decisions[0] and all(
+        one["slot"].every == decisions[0]["slot"].every for one in decisions
+    ):
+        names = [one["slot"].free for one in decisions]
+        what = "a number from 1: _multi is the same in all lines"
     elif all(offer == offers[0] for offer in offers):
         names = [list(range(1, len(offer) + 1)) for offer in offers]
         what = "_label_Action (a number from 1: _multi is the same in all rows)"

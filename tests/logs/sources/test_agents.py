@@ -292,3 +292,10 @@ def test_a_rollout_of_other_shapes_is_refused():
     assert "shape (4, 2, ...)" in refused(Logs.from_rollout, good[0][:3], *good[1:], flags)
     assert "autoreset" in refused(Logs.from_rollout, *good, flags, autoreset="never")
     assert "truncations of shape (3, 2" in refused(Logs.from_rollout, *good, flags[:2])
+
+
+def test_packed_episodes_of_rllib_are_refused_with_the_way_to_write_a_table(tmp_path):
+    path = tmp_path / "run.parquet"
+    pl.DataFrame({"item": [b"\x82\xa1a\xc0", b"\x82"]}).write_parquet(path)
+    with pytest.raises(LogsError, match="output_write_episodes=False"):
+        read_logs(path)

@@ -9,7 +9,7 @@ import pytest
 from bayesdice_ppl import Logs, RowPolicy, read_logs
 from bayesdice_ppl.errors import LogsError, PoliciesError
 from tests.logs.sources import layouts
-from tests.logs.sources.world import play
+from tests.logs.sources.world import differences, play
 
 PLAYED = play()
 
@@ -319,3 +319,113 @@ def test_actions_that_rows_offer_are_those_that_are_allowed():
     np.testing.assert_array_equal(logs.allowed.mask, own.allowed.mask)
     assert logs.source.taken["allowed_actions"] == "_multi"
     assert Logs.from_vw([offers(list("abc"), c) for c in "aab"]).allowed is None
+
+
+# Several slots a line: (slot, action) -> reward.
+PAID = {
+    (1, "tea"): 0.25,
+    (1, "milk"): 0.5,
+    (1, "rum"): 0.75,
+    (2, "tea"): 0.0,
+    (2, "milk"): 0.75,
+    (2, "rum"): 0.25,
+}
+NAMES = ["tea", "milk", "rum"]
+
+
+def slots(rng, *, tags=True):
+    """A line that fills two slots from three actions, the second from what is left."""
+    free, outcomes = [0, 1, 2], []
+    for k in (1, 2):
+        chances = np.arange(1.0, len(free) + 1.0) / sum(range(1, len(free) + 1))
+        taken = int(rng.choice(free, p=chances))
+        ranked = [taken, *(a for a in free if a != taken)]
+        outcomes.append(
+            {
+                "_label_cost": -PAID[k, NAMES[taken]],
+                "_id": f"s{k}",
+                "_a": ranked,
+                "_p": [float(chances[free.index(a)]) for a in ranked],
+                "_o": [{"v": 0.0}],
+            }
+        )
+        free.remove(taken)
+    multi = [{"item": {"name": name}, **({"_tag": name} if tags else {})} for name in NAMES]
+    context = {"_multi": multi, "_slots": [{"_id": "s1"}, {"_id": "s2"}]}
+    return {"c": context, "_outcomes": outcomes, "VWState": {"m": "N/A"}}
+
+
+def test_each_slot_is_a_step_among_the_actions_that_are_free(tmp_path):
+    rng = np.random.default_rng(0)
+    lines = [slots(rng) for _ in range(300)]
+    rows = []
+    for episode, one in enumerate(lines):
+        for k, outcome in enumerate(one["_outcomes"], start=1):
+            rows.append(
+                {
+                    "episode_id": episode,
+                    "step": k,
+                    "state": f"slot={k}",
+                    "action": NAMES[outcome["_a"][0]],
+                    "reward": -outcome["_label_cost"],
+                    "terminated": k == 2,
+                    "propensity": outcome["_p"][0],
+                    "allowed_actions": [NAMES[a] for a in sorted(outcome["_a"])],
+                }
+            )
+    own = Logs.from_dataframe(pl.DataFrame(rows), actions=sorted(NAMES))
+    path = tmp_path / "log.json"
+    path.write_text("\n".join(json.dumps(one) for one in lines))
+    for logs in (Logs.from_vw(lines), read_logs(path)):
+        assert differences(logs, own) == []
+        assert "its slots are the steps" in " ".join(logs.source.sentences)
+    # The logging policy is that of the line, over what was free.
+    logged = RowPolicy.of_logging(logs)
+    taken = logged.probabilities[np.arange(600), logs.action]
+    np.testing.assert_allclose(taken, own.propensity)
+    # Or each slot by itself, as the sentence says.
+    alone = Logs.from_vw(lines, ignore=["episode_id", "step", "terminated"])
+    assert alone.n_episodes == alone.n_transitions == 600
+
+
+def test_untagged_actions_of_slots_have_the_number_that_they_have_in_the_line():
+    rng = np.random.default_rng(1)
+    lines = [slots(rng, tags=False) for _ in range(5)]
+    logs = Logs.from_vw(lines)
+    taken = [each["_a"][0] + 1 for one in lines for each in one["_outcomes"]]
+    assert logs.action_labels[logs.action].tolist() == taken
+
+
+def changed(**outcome):
+    one = slots(np.random.default_rng(2))
+    one["_outcomes"][1].update(outcome)
+    return one
+
+
+@pytest.mark.parametrize(
+    ("one", "words"),
+    [
+        (changed(_label_cost=None), "line 1, slot 2: expected _label_cost"),
+        (changed(_a=[0, 7], _p=[0.5, 0.5]), "expected '_a' from 0 to 2"),
+        (changed(_a=["x"]), "expected '_a' as different numbers"),
+        (changed(_p=[0.9, 0.9]), "probabilities 'p' that sum to 1"),
+        ({**changed(), "_outcomes": None}, "expected _outcomes"),
+        ({**changed(), "_outcomes": changed()["_outcomes"][:1]}, "as many _slots as _outcomes"),
+        (
+            {
+                "_label_cost": 1.0,
+                "c": {"_multi": [{"_slot_id": 0}], "_slots": [{}]},
+                "_outcomes": [{"_a": 0, "_p": 1.0}],
+            },
+            "found slates: one cost for all slots",
+        ),
+    ],
+    ids=["cost", "range", "text", "sum", "none", "fewer", "slates"],
+)
+def test_slots_that_say_too_little_are_refused(one, words):
+    assert words in refused(Logs.from_vw, [one])
+
+
+def test_lines_with_and_without_slots_are_read_apart():
+    for lines in ([line(), changed()], [changed(), line()]):
+        assert "line 2: expected lines of one kind" in refused(Logs.from_vw, lines)
