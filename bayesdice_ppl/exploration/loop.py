@@ -21,7 +21,7 @@ from bayesdice_ppl.envs.tabular import find_tabular, reward_matrix, transition_m
 from bayesdice_ppl.errors import EnvironmentSpecError, SettingsError
 from bayesdice_ppl.exploration.explorers import ExplorationTask, Explorer, RoundRows
 from bayesdice_ppl.exploration.folder import RoundResult, RunFolder
-from bayesdice_ppl.exploration.planning import as_policy, plan
+from bayesdice_ppl.exploration.spaces import as_policy, plan
 from bayesdice_ppl.keys import check_key, seed_sequence
 from bayesdice_ppl.logs import Logs
 from bayesdice_ppl.models import PairPrior

@@ -19,7 +19,7 @@ from bayesdice_ppl.exploration.explorers import (
     RoundRows,
     by_counts,
 )
-from bayesdice_ppl.exploration.planning import as_policy, plan
+from bayesdice_ppl.exploration.spaces import as_policy, plan
 from bayesdice_ppl.models import PairBeliefs, pair_variance
 
 _CONFIDENCE = 0.05
