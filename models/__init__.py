@@ -16,6 +16,7 @@ from bayesdice_ppl.models.feature_beliefs import (
     feature_beliefs,
     linear_policy_belief,
     prediction_covariance,
+    without_growth,
 )
 from bayesdice_ppl.models.gaussian import GaussianPosterior
 from bayesdice_ppl.models.gradients import StopScore, reverse_gradient
@@ -130,4 +131,5 @@ __all__ = [
     "value_prior",
     "variance",
     "weight_prior",
+    "without_growth",
 ]

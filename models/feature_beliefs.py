@@ -10,11 +10,15 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import numpy as np
 from jaxtyping import Float, Int
 
 from bayesdice_ppl.arrays import library_of
 from bayesdice_ppl.models.pair_beliefs import PairPrior
 from bayesdice_ppl.moments import Moments
+
+_GROWTH = 1e-9
+"""Growth that is rounding."""
 
 
 class FeatureLog(NamedTuple):
@@ -249,8 +253,6 @@ def feature_beliefs(log: FeatureLog, prior: PairPrior) -> FeatureBeliefs:
     prior
         Range of the rewards, and number of imaginary steps for each feature and action.
     """
-    import numpy as np
-
     n, k = log.here.shape
     level = (log.reward.sum() + prior.middle) / (n + 1.0)
     n_tests = log.tests.shape[1]
@@ -303,6 +305,7 @@ def linear_policy_belief(
     """
     xp = library_of(beliefs.moves, policy)
     moves, reward = beliefs.flow_parts(policy)
+    moves = without_growth(moves)
     system = xp.eye(len(moves)) - gamma * moves
     value = xp.linalg.solve(system, reward)
     states = (1.0 - gamma) * xp.linalg.solve(system.T, beliefs.start)
@@ -320,6 +323,26 @@ def linear_policy_belief(
     )
     slope = xp.einsum("akl,al->ak", beliefs.root, pulls + imaginary * loads)
     return LinearPolicyBelief(states @ reward, variance, expectations, value, slope)
+
+
+def without_growth(moves: Float[np.ndarray, "c c"]) -> Float[np.ndarray, "c c"]:
+    """Moves in which nothing grows: eigenvalues outside the unit circle are put back on it.
+
+    Probabilities cannot grow, but a linear model of them may, as a little beyond one is easily
+    estimated where one is the truth. Of what does not grow nothing is changed.
+
+    Parameters
+    ----------
+    moves
+        T, from `FeatureBeliefs.flow_parts`, as NumPy's array.
+    """
+    sizes, axes = np.linalg.eig(moves)
+    growth = np.abs(sizes)
+    if growth.max() <= 1.0 + _GROWTH:
+        return moves
+    kept = np.where(growth > 1.0, sizes / np.maximum(growth, 1.0), sizes)
+    found: Float[np.ndarray, "c c"] = np.linalg.solve(axes.T, (axes * kept).T).T.real
+    return found
 
 
 def prediction_covariance(

@@ -57,6 +57,11 @@ class Planning(NamedTuple):
     def __str__(self) -> str:
         return with_settings("planning", self._asdict(), self._field_defaults)
 
+    @property
+    def averages(self) -> bool:
+        """It knows the average reward, on tables."""
+        return True
+
     def find(
         self, beliefs: Beliefs, gamma: float, optimism: Optimism, rng: np.random.Generator
     ) -> FoundPolicy:
@@ -96,11 +101,11 @@ class Planning(NamedTuple):
         for policy in self._starts(space, optimism):
             name = space.actions(policy).tobytes()
             if name not in found:
-                found[name] = _judge(space, policy, optimism)
-        ordered = sorted(found.values(), key=lambda one: -one.score)
-        # Through features a value may be outside what rewards allow: then the model says nothing.
-        possible = [one for one in ordered if space.possible(one.belief)]
-        return possible or ordered
+                found[name] = judge(space, policy, optimism)
+        # Through features a value may be beyond what rewards allow: then the model says nothing.
+        least = min(space.beyond(one.belief) for one in found.values())
+        possible = [one for one in found.values() if space.beyond(one.belief) <= least]
+        return sorted(possible, key=lambda one: -one.score)
 
     def _starts(self, space: PolicySpace, optimism: Optimism) -> Iterator[Float[np.ndarray, "K A"]]:
         greedy = space.optimal(space.reward, None)
@@ -118,10 +123,21 @@ class Planning(NamedTuple):
             yield space.optimal(space.aim(int(pair)), greedy)
 
 
-def _judge(space: PolicySpace, policy: Float[np.ndarray, "K A"], optimism: Optimism) -> FoundPolicy:
+def judge(space: PolicySpace, policy: Float[np.ndarray, "K A"], optimism: Optimism) -> FoundPolicy:
+    """The belief of a policy, and its U.
+
+    Parameters
+    ----------
+    space
+        Policies of its kind.
+    policy
+        The policy.
+    optimism
+        U.
+    """
     belief = space.belief(policy)
     score = optimism.score(belief.mean, belief.variance, np.asarray(space.steps))
-    return FoundPolicy(policy, belief, float(score))
+    return FoundPolicy(policy, belief, min(float(score), space.highest))
 
 
 def _improve(space: PolicySpace, found: FoundPolicy, optimism: Optimism) -> FoundPolicy:
@@ -129,8 +145,8 @@ def _improve(space: PolicySpace, found: FoundPolicy, optimism: Optimism) -> Foun
     for _ in range(_ROUNDS):
         rise = optimism.slope(found.belief.variance, np.asarray(space.steps))
         slope = space.reward + 2.0 * float(rise) * space.variance_slope(found.belief)
-        moved = _judge(space, space.optimal(slope, found.policy), optimism)
-        if moved.score <= found.score or not space.possible(moved.belief):
+        moved = judge(space, space.optimal(slope, found.policy), optimism)
+        if moved.score <= found.score or space.beyond(moved.belief) > 0.0:
             break
         found = moved
     return found

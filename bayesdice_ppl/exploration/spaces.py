@@ -20,14 +20,17 @@ from bayesdice_ppl.models import (
     linear_policy_belief,
     policy_belief,
     prediction_covariance,
+    without_growth,
 )
 
 _ROUNDS = 100
 _TIE = 1e-10
 """Share of the largest size by which an action has to be better than the present one."""
 _TINY = 1e-300
+_SLACK = 0.1
+"""Share of the range of rewards by which a linear model may miss it."""
 
-Beliefs = PairBeliefs | FeatureBeliefs
+type Beliefs = PairBeliefs | FeatureBeliefs
 
 
 class PolicySpace(Protocol):
@@ -58,12 +61,21 @@ class PolicySpace(Protocol):
         """What a policy does in each state, or at each point."""
         ...
 
+    def worth(self, policy: Float[np.ndarray, "K A"]) -> Float[np.ndarray, "P A"]:
+        """The numbers of which it takes the largest, in each state or at each point."""
+        ...
+
     def belief(self, policy: Float[np.ndarray, "K A"]) -> Any:
         """The belief of its value, with ``mean`` and ``variance``."""
         ...
 
-    def possible(self, belief: Any) -> bool:
-        """Whether rewards allow the mean of a belief."""
+    def beyond(self, belief: Any) -> float:
+        """How far the mean of a belief is beyond what rewards allow, and may be by rounding."""
+        ...
+
+    @property
+    def highest(self) -> float:
+        """What no score can be above."""
         ...
 
     def pair_variance(self, belief: Any) -> Float[np.ndarray, "P A"]:
@@ -188,6 +200,10 @@ class TablePolicies(NamedTuple):
         actions = plan(self.beliefs.moves, reward, self.gamma, start=first)
         return as_policy(actions, reward.shape[1])
 
+    def worth(self, policy: Float[np.ndarray, "S A"]) -> Float[np.ndarray, "S A"]:
+        """Its probabilities."""
+        return policy
+
     def actions(self, policy: Float[np.ndarray, "S A"]) -> Int[np.ndarray, " S"]:
         """What a policy does."""
         return policy.argmax(axis=1)
@@ -196,9 +212,14 @@ class TablePolicies(NamedTuple):
         """The belief of its value."""
         return policy_belief(self.beliefs, policy, self.gamma)
 
-    def possible(self, belief: PolicyBelief) -> bool:
+    def beyond(self, belief: PolicyBelief) -> float:
         """A mean over counts is always one of rewards in their range."""
-        return True
+        return 0.0
+
+    @property
+    def highest(self) -> float:
+        """On tables a score is what its belief says."""
+        return np.inf
 
     def pair_variance(self, belief: PolicyBelief) -> Float[np.ndarray, "S A"]:
         """As the belief has it."""
@@ -269,39 +290,52 @@ class LinearPolicies(NamedTuple):
             Where all actions are worth the same, those of this policy are taken.
         """
         beliefs = self.beliefs._replace(reward=reward.T, level=np.asarray(0.0))
+        paid = beliefs.at_points @ reward
+        low, high = min(float(paid.min()), 0.0), max(float(paid.max()), 0.0)
+        slack = _SLACK * (high - low)
         system = np.eye(beliefs.tests.shape[1])
-        weights, best, highest = reward if start is None else start, None, -np.inf
+        weights = reward if start is None else start
+        best, highest = weights, -np.inf
         met = set[bytes]()
         for _ in range(_ROUNDS):
             actions = self.actions(weights)
             if actions.tobytes() in met:
                 break
             met.add(actions.tobytes())
-            policy = as_policy(actions, reward.shape[1])
-            moves, own = beliefs.flow_parts(policy)
-            value = np.linalg.solve(system - self.gamma * moves, own)
-            if beliefs.start @ value > highest or best is None:
-                best, highest = weights, beliefs.start @ value
+            moves, own = beliefs.flow_parts(as_policy(actions, reward.shape[1]))
+            value = np.linalg.solve(system - self.gamma * without_growth(moves), own)
+            mean = (1.0 - self.gamma) * float(beliefs.start @ value)
+            # A value that the rewards do not allow is an error of the model.
+            if highest < mean <= high + slack:
+                best, highest = weights, mean
             worth = reward + self.gamma * (beliefs.moves @ value).T
             size = max(float(np.abs(weights).max()), _TINY)
             weights = worth + _TIE * np.abs(worth).max() / size * weights
-        assert best is not None
         return best
+
+    def worth(self, policy: Float[np.ndarray, "k A"]) -> Float[np.ndarray, "P A"]:
+        """Its linear functions at each point."""
+        return self.beliefs.at_points @ policy
 
     def actions(self, policy: Float[np.ndarray, "k A"]) -> Int[np.ndarray, " P"]:
         """What a policy does at each point."""
-        return (self.beliefs.at_points @ policy).argmax(axis=1)
+        return self.worth(policy).argmax(axis=1)
 
     def belief(self, policy: Float[np.ndarray, "k A"]) -> LinearPolicyBelief:
         """The belief of its value."""
         table = as_policy(self.actions(policy), policy.shape[1])
         return linear_policy_belief(self.beliefs, table, self.gamma)
 
-    def possible(self, belief: LinearPolicyBelief) -> bool:
-        """Whether the mean is within the range of rewards, or of none."""
-        low, high = min(self.beliefs.prior.low, 0.0), max(self.beliefs.prior.high, 0.0)
-        slack = 1e-6 * (high - low)
-        return low - slack <= float(belief.mean) <= high + slack
+    def beyond(self, belief: LinearPolicyBelief) -> float:
+        """How far the mean is outside the range of rewards, or of none, and a tenth of it."""
+        low, high = min(self.beliefs.prior.low, 0.0), self.highest
+        mean, slack = float(belief.mean), _SLACK * (high - low)
+        return max(low - slack - mean, mean - high - slack, 0.0)
+
+    @property
+    def highest(self) -> float:
+        """The best reward for ever; after the end of an episode it may be none."""
+        return max(self.beliefs.prior.high, 0.0)
 
     def pair_variance(self, belief: LinearPolicyBelief) -> Float[np.ndarray, "P A"]:
         """Variance of the prediction at each point."""

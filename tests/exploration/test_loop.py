@@ -86,7 +86,11 @@ def test_a_game_of_gymnasium_has_no_known_regret():
 @pytest.mark.parametrize(
     ("changed", "error", "said"),
     [
-        ({"gamma": 1.0}, SettingsError, "gamma: expected a discount in"),
+        (
+            {"gamma": 1.0, "explorer": q_learning()},
+            SettingsError,
+            r"gamma: expected a discount in \[0, 1\) for q_learning",
+        ),
         ({"rounds": 0}, SettingsError, "rounds: expected"),
         ({"rewards": pair_prior(0.0, 0.5)}, EnvironmentSpecError, "Give a range that holds all"),
     ],
