@@ -38,10 +38,36 @@ def test_bad_choices_are_refused_in_one_sentence(run, tmp_path):
         ("explore bandit --optimism hope", "--optimism: "),
         ("explore bandit --rewards 1", "--rewards: expected the lowest and the highest"),
         ("explore bandit --rewards 1,0", "reward range: expected two numbers"),
-        ("explore CartPole-v1", "observation_space: expected Discrete"),
+        ("explore CartPole-v1", "features of the state, such as fourier(50)"),
+        ("explore Pendulum-v1 --features fourier(50)", "action_space: expected Discrete"),
+        ("explore CartPole-v1 --features waves", "--features: expected one of one_hot, poly"),
+        ("explore CartPole-v1 --features fourier(3)", "expected an even number"),
+        ("explore riverswim --gamma 1.5", "gamma: expected a"),
+        (
+            "explore riverswim --gamma 1 --explorer ucbvi",
+            "gamma: expected a discount in [0, 1) for",
+        ),
+        ("explore riverswim --explorer psrl --features one_hot", "--features one_hot: expected"),
+        ("explore riverswim --explorer psrl --optimism quantile(0.9)", "--optimism quantile(0.9)"),
+        ("explore riverswim --on-termination absorb", "expected an explorer through features"),
         ("explore Nothing-v1", "Gymnasium cannot make this environment"),
     ):
         code, said = run(words, "--rounds 2 --steps 5 --seed 1 -o", tmp_path / "out")
         assert code == 2
         assert message.replace("'bandit'", "bandit") in said.err
         assert not (tmp_path / "out").exists()
+
+
+def test_vectors_are_explored_through_features(run, tmp_path):
+    folder = tmp_path / "out"
+    words = "explore CartPole-v1 --features fourier(6) --rounds 2 --steps 20 --seed 1 -o"
+    code, said = run(words, folder)
+    assert code == 0
+    assert "bayesdice(quantile) by fourier(6" in said.out
+    assert "Every step paid 1, so that nothing told policies apart." in said.out
+    policy = pl.read_csv(folder / "policy.csv")
+    assert policy["row"].to_list() == list(range(1, 41))
+    assert bd.read_logs(folder / "logs.parquet").state_labels.shape[1] == 4
+    code, said = run(words.replace("--rounds", "--on-termination absorb --rounds"), folder)
+    assert code == 2
+    assert "absorb" in said.err

@@ -19,6 +19,7 @@ from bayesdice_ppl.exploration import (
     planning,
     psrl,
     rlsvi,
+    variational,
 )
 from bayesdice_ppl.exploration.featured import MOST_POINTS, spread_states, state_map
 from bayesdice_ppl.models import (
@@ -259,3 +260,21 @@ def test_worlds_that_do_not_fit_are_refused():
         bayesdice(features="fourier")
     with pytest.raises(SettingsError, match="one_hot: expected states that are labels"):
         go(gymnasium.make("CartPole-v1"), bayesdice(features=ONE_HOT))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("optimism", [variance(5.0), quantile()], ids=str)
+def test_the_program_comes_as_far_as_planning(optimism):
+    """On 200 steps of a river; lambda_2 is large, so that both maximize the same."""
+    explorer = bayesdice(features=features.fourier(12, of="state", length_scale=0.5))
+    kept = []
+
+    def learn(state, rows):
+        kept.append(explorer.learn(state, rows))
+        return kept[-1]
+
+    go(AsNumber(LongRiver()), explorer._replace(learn=learn), rounds=4, steps=50)
+    beliefs, rng = kept[-1].beliefs(), np.random.default_rng(0)
+    planned = planning().find(beliefs, GAMMA, optimism, rng)
+    fitted = variational(PRIOR, lambda_2=20.0).find(beliefs, GAMMA, optimism, rng)
+    assert fitted.score >= 0.99 * planned.score
