@@ -203,11 +203,16 @@ def _make(name: str) -> tuple[Any, float]:
     from bayesdice_ppl.simulation import make_world
 
     if "-v" not in name:
-        world = make_world(name)
+        try:
+            world = make_world(name)
+        except SettingsError as cause:
+            raise SettingsError(
+                f"{cause} Or give a name of Gymnasium with its version, such as CartPole-v1."
+            ) from cause
         return world.env, world.gamma_hint
     try:
         return gymnasium.make(name), 0.99
-    except gymnasium.error.Error as cause:
+    except (gymnasium.error.Error, ImportError) as cause:
         raise SettingsError(f"{name}: Gymnasium cannot make this environment: {cause}") from cause
 
 

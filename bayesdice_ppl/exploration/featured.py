@@ -215,6 +215,9 @@ def by_features(
                 "gamma: expected a discount in [0, 1) to explore through features, found 1. A "
                 "linear model has no average reward that is sure to exist."
             )
+        if task.n_states is not None:
+            # Labels are known beforehand: what does not fit them is told before the first round.
+            state_map(features, np.arange(task.n_states), task)
         return FeatureState(task, features, None)
 
     def learn(state: FeatureState, rows: RoundRows) -> FeatureState:
@@ -266,7 +269,11 @@ def state_map(features: FeatureChoice, points: States, task: ExplorationTask) ->
     actions = np.repeat(np.arange(max(n_actions, 1)), len(points))
     every = Points(np.concatenate([points] * max(n_actions, 1)), actions)
     space = Space(every, labels, np.arange(task.n_actions))
-    plain = StateMap(features.build(space, jax.random.key(task.seed)), n_actions)
+    try:
+        plain = StateMap(features.build(space, jax.random.key(task.seed)), n_actions)
+    except SettingsError as cause:
+        fitting = "polynomial or fourier" if labels is None else "one_hot, or a table of your own"
+        raise SettingsError(f"{cause} To explore such states, use {fitting}.") from cause
     at_points = plain.of(points)
     unit = np.ones(len(points))
     error = at_points @ np.linalg.lstsq(at_points, unit)[0] - unit

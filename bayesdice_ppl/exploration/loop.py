@@ -128,11 +128,12 @@ def explore(
     state, done, episode = explorer.init(task), list[RoundResult](), 0
     played = list[Any]()
     truth = _Truth.of(env, gamma, absorb=absorb)
-    known = {"explorer": explorer.name, "steps": steps, **task._asdict()}
-    known |= {"rewards": list(rewards), "key": np.asarray(jax.random.key_data(rng_key)).tolist()}
     # The key says the seed. What is usual is left out, so that a folder without it goes on.
-    usual = {"seed"} if absorb else {"seed", "absorb"}
-    known = {name: said for name, said in known.items() if name not in usual} | (run or {})
+    unsaid = {"seed"} if absorb else {"seed", "absorb"}
+    of_task = {name: said for name, said in task._asdict().items() if name not in unsaid}
+    # What was asked for comes first, so that a message names it and not what follows from it.
+    known = {**(run or {}), "explorer": explorer.name, "steps": steps, **of_task}
+    known |= {"rewards": list(rewards), "key": np.asarray(jax.random.key_data(rng_key)).tolist()}
     kept = RunFolder(folder, known)
     with stage(f"exploring with {explorer.name}", rounds) as shown:
         for at in range(rounds):

@@ -20,6 +20,9 @@ def test_a_run_writes_its_files_and_goes_on(run, tmp_path):
     code, said = run("explore riverswim --rounds 6 --steps 30 -o", folder)
     assert code == 2
     assert "expected a run with steps = 30, found one with 20" in said.err
+    code, said = run("explore riverswim --rounds 6 --steps 20 --seed 4 -o", folder)
+    assert code == 2
+    assert "expected a run with seed = 4, found one with 3" in said.err
 
 
 def test_a_game_of_gymnasium_is_explored(run, tmp_path):
@@ -42,6 +45,9 @@ def test_bad_choices_are_refused_in_one_sentence(run, tmp_path):
         ("explore Pendulum-v1 --features fourier(50)", "action_space: expected Discrete"),
         ("explore CartPole-v1 --features waves", "--features: expected one of one_hot, poly"),
         ("explore CartPole-v1 --features fourier(3)", "expected an even number"),
+        ("explore riverswim --features polynomial(2)", "To explore such states, use one_hot"),
+        ("explore CartPole", "a name of Gymnasium with its version, such as CartPole-v1"),
+        ("explore foo:Bar-v0", "Gymnasium cannot make this environment: No module named"),
         ("explore riverswim --gamma 1.5", "gamma: expected a"),
         (
             "explore riverswim --gamma 1 --explorer ucbvi",
