@@ -46,6 +46,7 @@ TABLES = (
     "fuzzing",
     "kills",
     "exploration",
+    "exploration_features",
     "gauge_cases",
 )
 UNCOUNTED = (

@@ -72,10 +72,18 @@ def run(world: str, explorer: Explorer, seed: int) -> tuple[np.ndarray, float, f
 
 
 def summarize(
-    world: str, name: str, curves: np.ndarray, reference: np.ndarray, best: float, seconds: float
+    world: str,
+    name: str,
+    curves: np.ndarray,
+    reference: np.ndarray,
+    best: float,
+    seconds: float,
+    *,
+    steps: int | None = None,
 ) -> dict[str, object]:
     """A row of the table, from the regret curves of all seeds, shape (seeds, rounds)."""
-    steps, n, rounds = WORLDS[world][3], len(curves), curves.shape[1]
+    steps = WORLDS[world][3] if steps is None else steps
+    n, rounds = len(curves), curves.shape[1]
     last = curves[:, -1]
     half, late = curves[:, rounds // 2 - 1], rounds - rounds // 4
     rng = np.random.default_rng(SEED)

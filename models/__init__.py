@@ -9,6 +9,15 @@ _ = numpyro.__version__
 from bayesdice_ppl.models.catalog import MODELS, model_choice
 from bayesdice_ppl.models.coordinates import Coordinates, Start
 from bayesdice_ppl.models.elimination import ValueAlone, eliminate, weight_prior
+from bayesdice_ppl.models.feature_beliefs import (
+    FeatureBeliefs,
+    FeatureLog,
+    LinearPolicyBelief,
+    feature_beliefs,
+    linear_policy_belief,
+    prediction_covariance,
+    without_growth,
+)
 from bayesdice_ppl.models.gaussian import GaussianPosterior
 from bayesdice_ppl.models.gradients import StopScore, reverse_gradient
 from bayesdice_ppl.models.joint import joint_model, joint_posterior
@@ -25,6 +34,7 @@ from bayesdice_ppl.models.neural import NeuralModel, NeuralRatio, neural
 from bayesdice_ppl.models.optimism import Optimism, quantile, variance
 from bayesdice_ppl.models.optimistic import (
     Flow,
+    FlowBeliefs,
     OptimisticModel,
     OptimisticRatio,
     counts_of,
@@ -61,11 +71,15 @@ __all__ = [
     "MODELS",
     "Coordinates",
     "DifferentiatedRatio",
+    "FeatureBeliefs",
+    "FeatureLog",
     "FirstEstimate",
     "Flow",
+    "FlowBeliefs",
     "GaussianPosterior",
     "LinearGaussianRatio",
     "LinearModel",
+    "LinearPolicyBelief",
     "LinearRatio",
     "Link",
     "MeanDeviationModel",
@@ -91,12 +105,14 @@ __all__ = [
     "ValueAlone",
     "counts_of",
     "eliminate",
+    "feature_beliefs",
     "guide",
     "jacobian_of",
     "joint_model",
     "joint_posterior",
     "less_value",
     "linear",
+    "linear_policy_belief",
     "mean_deviation",
     "model",
     "model_choice",
@@ -107,6 +123,7 @@ __all__ = [
     "pair_slopes_of",
     "pair_variance",
     "policy_belief",
+    "prediction_covariance",
     "quantile",
     "reverse_gradient",
     "tangent_at_mode",
@@ -114,4 +131,5 @@ __all__ = [
     "value_prior",
     "variance",
     "weight_prior",
+    "without_growth",
 ]

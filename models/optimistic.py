@@ -8,7 +8,7 @@ may be good. `docs/exploration.md` has the derivation, and the closed form for a
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, final
+from typing import Any, NamedTuple, Protocol, final
 
 import equinox as eqx
 import jax
@@ -25,6 +25,7 @@ from bayesdice_ppl.constraint import ChanceConstraint, Surrogate, surrogates
 from bayesdice_ppl.constraint.penalties import Mahalanobis
 from bayesdice_ppl.errors import SettingsError
 from bayesdice_ppl.models.coordinates import Coordinates
+from bayesdice_ppl.models.feature_beliefs import FeatureBeliefs
 from bayesdice_ppl.models.gradients import StopScore, reverse_gradient
 from bayesdice_ppl.models.optimism import Optimism, quantile
 from bayesdice_ppl.models.pair_beliefs import (
@@ -32,7 +33,6 @@ from bayesdice_ppl.models.pair_beliefs import (
     PairCounts,
     PairPrior,
     pair_beliefs,
-    pair_covariances,
 )
 from bayesdice_ppl.models.ratio import FirstEstimate, less_value
 from bayesdice_ppl.moments import VALUE_ROW, Cells, Moments, Prior
@@ -43,19 +43,65 @@ _START_SCALE = 1.0
 """Spread of q(pi) at the start, in logits."""
 
 
+class FlowBeliefs(Protocol):
+    """A completed log: that of pairs (`PairBeliefs`), or one through features (`FeatureBeliefs`).
+
+    A policy is an array of probabilities, shape (P, A), P the number of states, or of points at
+    which the flow is balanced. The occupancy of states has C weights, one a test of the flow.
+    """
+
+    @property
+    def logit_shape(self) -> tuple[int, int]:
+        """Shape (K, A) of the logits of a policy."""
+        ...
+
+    @property
+    def size(self) -> Float[Any, ""]:
+        """Steps of the completed log."""
+        ...
+
+    @property
+    def share(self) -> Float[Any, "P A"]:
+        """The occupancy of which the ratio is 1."""
+        ...
+
+    def probabilities(self, logits: Float[Any, "*b K A"]) -> Float[Any, "*b P A"]:
+        """The policy of logits."""
+        ...
+
+    def flow_parts(self, policy: Float[Any, "P A"]) -> tuple[Float[Any, "C C"], Float[Any, " C"]]:
+        """Mean moves and rewards under a policy."""
+        ...
+
+    def noise(
+        self, policy: Float[Any, "P A"], states: Float[Any, " C"], gamma: float
+    ) -> Float[Any, "R R"]:
+        """Covariance of the residual of flow and value, without that of the starts."""
+        ...
+
+    def start_noise(self, gamma: float) -> Float[Any, "C C"]:
+        """Covariance of the flow that starts."""
+        ...
+
+    def occupancy(self, states: Float[Any, " C"], policy: Float[Any, "P A"]) -> Float[Any, "P A"]:
+        """The occupancy of states times the policy."""
+        ...
+
+
 class Flow(NamedTuple):
     """The flow of one policy: everything but its noise is determined by the policy.
 
-    With u of S + 1 standard normal numbers, (states, value) = center + factor u is the posterior.
+    With u of C + 1 standard normal numbers, (states, value) = center + factor u is the posterior.
+    C is the number of states, or of tests of them.
 
     Attributes
     ----------
     center
-        Occupancy of the states and the value, shape (S + 1,).
+        Occupancy of the states and the value, shape (C + 1,).
     factor
-        Root of their covariance, shape (S + 1, S + 1).
+        Root of their covariance, shape (C + 1, C + 1).
     noise
-        Covariance of the residual of the flow and the value, Sigma / N, shape (S + 1, S + 1).
+        Covariance of the residual of the flow and the value, Sigma / N, shape (C + 1, C + 1).
     """
 
     center: Float[Any, " R"]
@@ -73,17 +119,18 @@ class Flow(NamedTuple):
 class OptimisticRatio(eqx.Module):
     """Ratio and policy on one log, completed by the prior.
 
-    Latent numbers: S A logits of the policy, and S numbers of the flow, which are the occupancy of
-    the states in units of its noise.
+    Latent numbers: K A logits of the policy, and C numbers of the flow, which are the occupancy of
+    the states in units of its noise. On tables K and C are the number of states. Through features K
+    is their number, and the flow is balanced for C tests of the state.
 
     Attributes
     ----------
     moments
-        Residual of flow and value, shape (S + 1,), by the ratio of all S A pairs.
+        Residual of flow and value, shape (C + 1,), by the ratio of all P A pairs.
     beliefs
         The completed log.
     logits
-        Where q(pi) starts, shape (S, A).
+        Where q(pi) starts, shape (K, A).
     steps
         Size of the log, scalar.
     settings, prior
@@ -91,16 +138,16 @@ class OptimisticRatio(eqx.Module):
     """
 
     moments: Moments
-    beliefs: PairBeliefs
-    logits: Float[Any, "S A"]
+    beliefs: FlowBeliefs
+    logits: Float[Any, "K A"]
     steps: Float[Any, ""]
     settings: OptimisticModel = eqx.field(static=True)
     prior: Prior = eqx.field(static=True)
 
     @property
-    def sizes(self) -> tuple[int, int]:
-        """Numbers of states and actions."""
-        return self.logits.shape
+    def n_tests(self) -> int:
+        """Number of tests of the flow, C."""
+        return len(self.moments.offset) - 1
 
     @property
     def refreshes(self) -> int:
@@ -112,56 +159,50 @@ class OptimisticRatio(eqx.Module):
 
         The flow has a prior in units of its noise, so that every policy is equally credible.
         """
-        n_states, n_actions = self.sizes
-        ones = jnp.ones(n_states, self.logits.dtype)
-        logits = jnp.ones(n_states * n_actions, self.logits.dtype) * self.settings.policy_sd
+        ones = jnp.ones(self.n_tests, self.logits.dtype)
+        logits = jnp.ones(self.logits.size, self.logits.dtype) * self.settings.policy_sd
         return dist.Normal(0.0, jnp.append(logits, ones * self.prior.ratio_sd)).to_event(1)
 
     def value_prior(self) -> dist.Distribution:
         """A normal around the value of the policy at which q(pi) starts, in units of its noise."""
-        flow = self.flow(jax.nn.softmax(self.logits, axis=-1))
+        flow = self.flow(self.policy(self.logits.ravel()))
         return dist.Normal(flow.center[VALUE_ROW], self.prior.value_sd * flow.sd)
 
-    def policy(self, latent: Float[Any, "*b L"]) -> Float[Any, "*b S A"]:
+    def policy(self, latent: Float[Any, "*b L"]) -> Float[Any, "*b P A"]:
         """Probabilities of the policy."""
-        n_states, n_actions = self.sizes
-        logits = latent[..., : n_states * n_actions]
-        return jax.nn.softmax(logits.reshape(*logits.shape[:-1], n_states, n_actions), axis=-1)
+        logits = latent[..., : self.logits.size]
+        return self.beliefs.probabilities(
+            logits.reshape(*logits.shape[:-1], *self.beliefs.logit_shape)
+        )
 
-    def flow(self, policy: Float[Any, "S A"]) -> Flow:
+    def flow(self, policy: Float[Any, "P A"]) -> Flow:
         """The flow of a policy in closed form."""
-        xp = library_of(policy, self.beliefs.moves)
-        gamma, beliefs = self.settings.gamma, self.beliefs
-        n_states = len(policy)
-        moves = (policy[..., None] * beliefs.moves).sum(axis=1)
-        reward = (policy * beliefs.reward).sum(axis=1)
+        beliefs, gamma = self.beliefs, self.settings.gamma
+        xp = library_of(policy, self.moments.offset)
+        moves, reward = beliefs.flow_parts(policy)
+        n_tests = len(reward)
         # How (states, value) move the residual.
-        top = xp.concatenate([gamma * moves.T - xp.eye(n_states), xp.zeros((n_states, 1))], axis=1)
+        top = xp.concatenate([gamma * moves.T - xp.eye(n_tests), xp.zeros((n_tests, 1))], axis=1)
         matrix = xp.concatenate([top, xp.append(reward, -1.0)[None]], axis=0)
         center = xp.linalg.solve(matrix, -self.moments.offset)
-        occupancy = xp.clip(center[:-1, None], 0.0, None) * policy
-        noise = (occupancy[..., None, None] ** 2 * pair_covariances(beliefs, gamma)).sum((0, 1))
-        start = beliefs.start
-        spread = xp.diag(start) - start[:, None] * start
-        spread = (1.0 - gamma) ** 2 / (beliefs.n_starts + 1.0) * spread
-        noise = noise + xp.pad(spread, (0, 1))
+        noise = beliefs.noise(policy, center[:-1], gamma)
+        noise = noise + xp.pad(beliefs.start_noise(gamma), (0, 1))
         noise = noise + xp.diag(_RIDGE * xp.diagonal(noise) + _FLOOR)
         return Flow(center, xp.linalg.solve(matrix, cholesky(noise)), noise)
 
     def by_pair(self, latent: Float[Any, "*b L"]) -> Float[Any, "*b P"]:
-        """The ratio zeta pi of all S A pairs to the completed log."""
+        """The ratio zeta pi of all P A pairs to the completed log."""
         if latent.ndim > 1:
             found: Any = jax.vmap(self.by_pair)(latent)
             return found
         policy = self.policy(latent)
-        return self._ratio(policy, self.flow(policy), latent[-len(policy) :])
+        return self._ratio(policy, self.flow(policy), latent[-self.n_tests :])
 
     def _ratio(
-        self, policy: Float[Any, "S A"], flow: Flow, y: Float[Any, " S"]
+        self, policy: Float[Any, "P A"], flow: Flow, y: Float[Any, " C"]
     ) -> Float[Any, " P"]:
         states = flow.center[:-1] + flow.factor[:-1, :-1] @ y
-        share = self.beliefs.total / self.beliefs.size
-        return (states[:, None] * policy / share).ravel()
+        return (self.beliefs.occupancy(states, policy) / self.beliefs.share).ravel()
 
     def residual(self, latent: Float[Any, "*b L"]) -> Float[Any, "*b R"]:
         """Residual of the flow and of a value of zero."""
@@ -176,7 +217,7 @@ class OptimisticRatio(eqx.Module):
     ) -> FirstEstimate:
         """The policy at which q(pi) starts, with its own flow; Sigma follows from the policy."""
         latent = (
-            jnp.append(self.logits.ravel(), jnp.zeros(self.sizes[0]))
+            jnp.append(self.logits.ravel(), jnp.zeros(self.n_tests))
             if start is None
             else start[:-1]
         )
@@ -184,7 +225,7 @@ class OptimisticRatio(eqx.Module):
         flow = self.flow(policy)
         value = flow.center[VALUE_ROW]
         row = solve_lower(cholesky(flow.noise), flow.factor[VALUE_ROW], transposed=True)
-        by_pair = self._ratio(policy, flow, latent[-len(policy) :])
+        by_pair = self._ratio(policy, flow, latent[-self.n_tests :])
         return FirstEstimate(by_pair, value, row / row[VALUE_ROW], jnp.append(latent, value))
 
     def coordinates(
@@ -222,7 +263,7 @@ class OptimisticRatio(eqx.Module):
         **_
             Other settings of the guide, which the model ignores.
         """
-        asked, n_states = self.settings, self.sizes[0]
+        asked, n_tests = self.settings, self.n_tests
         with scaled(scale=asked.policy_price / asked.lambda_2):
             logits = numpyro.sample(
                 "policy",
@@ -230,9 +271,7 @@ class OptimisticRatio(eqx.Module):
             )
         policy = self.policy(logits)
         flow = self.flow(policy)
-        y = numpyro.sample(
-            "flow", dist.Normal(jnp.zeros(n_states), self.prior.ratio_sd).to_event(1)
-        )
+        y = numpyro.sample("flow", dist.Normal(jnp.zeros(n_tests), self.prior.ratio_sd).to_event(1))
         # The value's prior is in units of its noise too: no policy is preferred for its noise.
         middle = flow.center[VALUE_ROW] + flow.factor[VALUE_ROW, :-1] @ y
         own = jnp.abs(flow.factor[VALUE_ROW, VALUE_ROW])
@@ -274,8 +313,7 @@ class OptimisticRatio(eqx.Module):
         **_
             Other settings of the model, which the guide ignores.
         """
-        n_states = self.sizes[0]
-        size, dtype = n_states + 1, self.logits.dtype
+        size, dtype = self.n_tests + 1, self.logits.dtype
         asked = self.settings
         loc = numpyro.param("policy_loc", self.logits.ravel())
         width = numpyro.param(
@@ -390,12 +428,42 @@ class OptimisticModel(NamedTuple):
             Where q(pi) starts, shape (S, A); by default the uniform policy.
         """
         beliefs = pair_beliefs(counts, self.rewards)
-        xp = library_of(beliefs.moves)
-        start = xp.zeros((self.n_states, self.n_actions)) if logits is None else logits
-        steps = counts.visits.sum()
-        return OptimisticRatio(
-            flow_moments(beliefs, self.gamma, self.rewards), beliefs, start, steps, self, prior
-        )
+        moments = flow_moments(beliefs, self.gamma, self.rewards)
+        return self._ratio(beliefs, moments, counts.visits.sum(), prior, logits)
+
+    def of_features(
+        self,
+        beliefs: FeatureBeliefs,
+        prior: Prior = Prior(),  # noqa: B008  immutable
+        logits: Float[Any, "K A"] | None = None,
+    ) -> OptimisticRatio:
+        """The same for states that are vectors, through features of them.
+
+        Parameters
+        ----------
+        beliefs
+            The completed log.
+        prior
+            Widths of the priors.
+        logits
+            Where q(pi) starts, shape (K, A): linear in the K features. By default the uniform
+            policy.
+        """
+        xp = library_of(beliefs.tests)
+        steps = xp.asarray(beliefs.steps)
+        return self._ratio(beliefs, beliefs.moments(self.gamma), steps, prior, logits)
+
+    def _ratio(
+        self,
+        beliefs: FlowBeliefs,
+        moments: Moments,
+        steps: Float[Any, ""],
+        prior: Prior,
+        logits: Float[Any, "K A"] | None,
+    ) -> OptimisticRatio:
+        xp = library_of(moments.offset)
+        start = xp.zeros(beliefs.logit_shape) if logits is None else logits
+        return OptimisticRatio(moments, beliefs, start, steps, self, prior)
 
     def __str__(self) -> str:
         return f"optimistic({self.optimism})"
@@ -494,12 +562,11 @@ def flow_moments(beliefs: PairBeliefs, gamma: float, rewards: PairPrior) -> Mome
     """
     xp = library_of(beliefs.moves)
     n_states, n_actions = beliefs.reward.shape
-    share = beliefs.total / beliefs.size
     here = xp.repeat(xp.eye(n_states), n_actions, axis=0).reshape(n_states, n_actions, n_states)
     rows = xp.concatenate([gamma * beliefs.moves - here, beliefs.reward[..., None]], axis=-1)
-    by_ratio = (share[..., None] * rows).reshape(-1, n_states + 1).T
+    by_ratio = (beliefs.share[..., None] * rows).reshape(-1, n_states + 1).T
     offset = xp.append((1.0 - gamma) * beliefs.start, 0.0)
-    mean = (share * beliefs.reward).sum()
+    mean = (beliefs.share * beliefs.reward).sum()
     return Moments(
         by_ratio=by_ratio,
         offset=offset,

@@ -135,6 +135,60 @@ class PairBeliefs(NamedTuple):
         """Steps of the completed log."""
         return self.total.sum()
 
+    @property
+    def steps(self) -> float:
+        """Steps of the log."""
+        return float(self.counts.visits.sum())
+
+    @property
+    def logit_shape(self) -> tuple[int, int]:
+        """Shape of the logits of a policy, (S, A)."""
+        n_states, n_actions = self.reward.shape
+        return n_states, n_actions
+
+    def probabilities(self, logits: Float[Any, "*b S A"]) -> Float[Any, "*b S A"]:
+        """The softmax of logits."""
+        from jax.nn import softmax
+
+        return softmax(logits, axis=-1)
+
+    def flow_parts(self, policy: Float[Any, "S A"]) -> tuple[Float[Any, "S S"], Float[Any, " S"]]:
+        """Mean moves between states and mean rewards under a policy."""
+        moves = (policy[..., None] * self.moves).sum(axis=1)
+        return moves, (policy * self.reward).sum(axis=1)
+
+    def noise(
+        self, policy: Float[Any, "S A"], states: Float[Any, " S"], gamma: float
+    ) -> Float[Any, "R R"]:
+        """Covariance of the residual of flow and value, without that of the starts.
+
+        Parameters
+        ----------
+        policy
+            Probabilities, shape (S, A).
+        states
+            Occupancy of the states, shape (S,).
+        gamma
+            Discount.
+        """
+        occupancy = self.occupancy(library_of(states).clip(states, 0.0, None), policy)
+        return (occupancy[..., None, None] ** 2 * pair_covariances(self, gamma)).sum((0, 1))
+
+    def occupancy(self, states: Float[Any, " S"], policy: Float[Any, "S A"]) -> Float[Any, "S A"]:
+        """Share of the discounted steps in each pair."""
+        return states[:, None] * policy
+
+    @property
+    def share(self) -> Float[Any, "S A"]:
+        """Share of each pair in the completed log."""
+        return self.total / self.size
+
+    def start_noise(self, gamma: float) -> Float[Any, "S S"]:
+        """Covariance of the flow that starts, given a finite number of them."""
+        xp, start = library_of(self.start), self.start
+        spread = xp.diag(start) - start[:, None] * start
+        return (1.0 - gamma) ** 2 / (self.n_starts + 1.0) * spread
+
 
 class PolicyBelief(NamedTuple):
     """The belief of one fixed policy's value.
@@ -149,7 +203,8 @@ class PolicyBelief(NamedTuple):
         Variance c of the mean of reward plus discounted next value of each pair, shape (S, A). The
         pair adds occupancy^2 c to the variance.
     state_value
-        Discounted sum of rewards from each state, not normalized, shape (S,).
+        Discounted sum of rewards from each state, not normalized, shape (S,). At gamma 1 what a
+        start there is worth more than others, up to a constant.
     """
 
     mean: Float[Any, ""]
@@ -194,18 +249,22 @@ def policy_belief(beliefs: PairBeliefs, policy: Float[Any, "S A"], gamma: float)
     policy
         Probabilities, shape (S, A).
     gamma
-        Discount in [0, 1).
+        Discount in [0, 1]; at 1 the value is the average reward.
     """
     xp = library_of(beliefs.moves, policy)
-    moves = (policy[..., None] * beliefs.moves).sum(axis=1)
-    reward = (policy * beliefs.reward).sum(axis=1)
+    moves, reward = beliefs.flow_parts(policy)
+    start = beliefs.start
     system = xp.eye(len(moves), dtype=moves.dtype) - gamma * moves
+    # The completed log has one recurrent class. With 1 start' added, the equations of the average
+    # reward have one solution: values whose mean over starts is that reward.
+    system = system + start if gamma == 1.0 else system
+    factor = 1.0 - gamma if gamma < 1.0 else 1.0
     value = xp.linalg.solve(system, reward)
-    states = (1.0 - gamma) * xp.linalg.solve(system.T, beliefs.start)
+    states = factor * xp.linalg.solve(system.T, start)
     occupancy = states[:, None] * policy
     pairs = pair_variance(beliefs, value, gamma)
-    off = value - beliefs.start @ value
-    starts = (1.0 - gamma) ** 2 * (beliefs.start @ off**2) / (beliefs.n_starts + 1.0)
+    off = value - start @ value
+    starts = (1.0 - gamma) ** 2 * (start @ off**2) / (beliefs.n_starts + 1.0)
     variance = (occupancy**2 * pairs).sum() + starts
     return PolicyBelief((occupancy * beliefs.reward).sum(), variance, occupancy, pairs, value)
 

@@ -55,3 +55,10 @@ def best_value(env, gamma):
         worth = world.reward_matrix + gamma * world.transition_matrix @ value
         value = worth.max(axis=1)
     return (1.0 - gamma) * world.initial_distribution @ value
+
+
+def flow_tests(n):
+    """Tests of n labels that are orthonormal over them, the first 1, shape (n, n)."""
+    columns = np.concatenate([np.ones((n, 1)), np.eye(n)[:, : n - 1]], axis=1)
+    axes, _ = np.linalg.qr(columns)
+    return axes * np.sqrt(n) * np.sign(axes[0, 0])

@@ -18,6 +18,7 @@ from bayesdice_ppl.errors import SettingsError
 
 if TYPE_CHECKING:
     from bayesdice_ppl.exploration import Exploration, Explorer
+    from bayesdice_ppl.features import FeatureChoice
 
 _SHOWN = 10
 EXPLORERS = ("bayesdice", "psrl", "rlsvi", "ucbvi", "q_learning")
@@ -40,10 +41,17 @@ class ExploreOptions:
         Of bayesdice: quantile, quantile(0.95) or variance(10), the multiple of the variance.
     engine
         Of bayesdice: planning, or variational for the paper's objective.
+    features
+        Of bayesdice and rlsvi: features of the state, one_hot, polynomial(2), fourier(50) or
+        columns. Needed where states are vectors. Default: tables.
     gamma
-        Discount, from 0 to below 1. Default: the world's usual one, or 0.99.
+        Discount in [0, 1]; 1 is the average reward, on tables. Default: the world's usual one, or
+        0.99.
     rewards
         Lowest and highest reward that is possible, as low,high.
+    on_termination
+        What follows a termination: restart is a new episode, absorb (with --features) is reward 0
+        forever.
     """
 
     rounds: Annotated[int, typer.Option("--rounds", min=1)] = 100
@@ -51,8 +59,10 @@ class ExploreOptions:
     explorer: str = "bayesdice"
     optimism: str = "quantile"
     engine: str = "planning"
+    features: str | None = None
     gamma: float | None = None
     rewards: str = "0,1"
+    on_termination: str = "restart"
 
     def make(self, low: float, high: float) -> Explorer:
         """Make the explorer."""
@@ -62,17 +72,48 @@ class ExploreOptions:
         from bayesdice_ppl.models.optimism import quantile, variance
 
         name = checks.one_of("--explorer", self.explorer, EXPLORERS)
+        seen = self._features()
         if name != "bayesdice":
-            plain: Explorer = getattr(exploration, name)()
+            self._refuse_settings(name)
+            given = {} if seen is None else {"features": seen}
+            plain: Explorer = getattr(exploration, name)(**given)
             return plain
         choices: dict[str, Any] = {"quantile": quantile, "variance": variance}
         optimism = read_choice("--optimism", self.optimism, choices)
         engines: dict[str, Any] = {
-            "planning": exploration.planning,
+            "planning": lambda: None,
             "variational": lambda: exploration.variational(pair_prior(low, high)),
         }
         engine = engines[checks.one_of("--engine", self.engine, engines)]()
-        return exploration.bayesdice(optimism, engine)
+        return exploration.bayesdice(optimism, engine, features=seen)
+
+    def _features(self) -> FeatureChoice | None:
+        """The features of the state, or None."""
+        from bayesdice_ppl import features
+        from bayesdice_ppl.choices import read_choice
+
+        if self.features is None:
+            return None
+        choices: dict[str, Any] = {
+            "one_hot": lambda: features.one_hot(of="state"),
+            "polynomial": lambda degree: features.polynomial(_whole(degree), of="state"),
+            "fourier": lambda n=50: features.fourier(_whole(n), of="state"),
+            "columns": lambda waves=0: features.columns("state", waves=_whole(waves)),
+        }
+        found: FeatureChoice = read_choice("--features", self.features, choices)
+        return found
+
+    def _refuse_settings(self, name: str) -> None:
+        """Refuse what an explorer does not have."""
+        usual = ExploreOptions()
+        asked = {"optimism": (), "engine": (), "features": ("rlsvi",)}
+        for option, known in asked.items():
+            value = getattr(self, option)
+            if name not in known and value != getattr(usual, option):
+                others = "bayesdice" + "".join(f" or {one}" for one in known)
+                raise SettingsError(
+                    f"--{option} {value}: expected --explorer {others}, found {name}. Leave it out."
+                )
 
 
 @app.command()
@@ -83,7 +124,7 @@ def explore(
         typer.Argument(
             metavar="ENV",
             help="A world of `bayesdice simulate`, such as riverswim, or the name of a Gymnasium "
-            "environment with discrete spaces, such as FrozenLake-v1.",
+            "environment with discrete actions, such as FrozenLake-v1.",
         ),
     ],
     output: Annotated[
@@ -122,6 +163,7 @@ def explore(
             gamma=usual if choices.gamma is None else choices.gamma,
             rewards=pair_prior(low, high),
             rng_key=jax.random.key(seed),
+            on_termination=choices.on_termination,
             folder=output,
             run={"environment": environment, "seed": seed, "engine": choices.engine},
         )
@@ -133,9 +175,14 @@ def explore(
         )
         raise typer.Exit(INTERRUPTED) from None
     written = write_results(done, output)
-    _show(done)
+    _show(done, absorb=choices.on_termination == "absorb")
     names = ", ".join(path.name for path in written)
     console.print(f"Wrote {names} to {output}.", markup=False, soft_wrap=True)
+
+
+def _whole(number: float) -> Any:
+    """A number as it was written; what is not whole is refused by who takes it."""
+    return int(number) if float(number).is_integer() else number
 
 
 def _range(text: str) -> tuple[float, float]:
@@ -156,21 +203,26 @@ def _make(name: str) -> tuple[Any, float]:
     from bayesdice_ppl.simulation import make_world
 
     if "-v" not in name:
-        world = make_world(name)
+        try:
+            world = make_world(name)
+        except SettingsError as cause:
+            raise SettingsError(
+                f"{cause} Or give a name of Gymnasium with its version, such as CartPole-v1."
+            ) from cause
         return world.env, world.gamma_hint
     try:
         return gymnasium.make(name), 0.99
-    except gymnasium.error.Error as cause:
+    except (gymnasium.error.Error, ImportError) as cause:
         raise SettingsError(f"{name}: Gymnasium cannot make this environment: {cause}") from cause
 
 
-def _show(done: Exploration) -> None:
+def _show(done: Exploration, *, absorb: bool) -> None:
     """Print some of the rounds."""
     from rich.table import Table
 
     console = make_console()
     table = Table(box=None)
-    titles = ("round", "earned", "believed", "sd", "true", "regret")
+    titles = ("round", "earned", "ended", "believed", "sd", "true", "regret")
     for title in titles:
         table.add_column(title, justify="right")
     n = len(done.rounds)
@@ -179,9 +231,19 @@ def _show(done: Exploration) -> None:
         if row["round"] % every and row["round"] != n:
             continue
         numbers = (row[key] for key in ("reward", "mean", "sd", "value"))
-        said = ["" if number is None else f"{number:.4f}" for number in numbers]
+        earned, *said = ["" if number is None else f"{number:.4f}" for number in numbers]
         regret = "" if row["regret"] is None else f"{row['regret']:.1f}"
-        table.add_row(str(row["round"]), *said, regret)
+        table.add_row(str(row["round"]), earned, str(row["ended"]), *said, regret)
     console.print(table)
     if done.best is not None:
         console.print(f"The best policy earns {done.best:.4f} per step.", markup=False)
+    else:
+        console.print("The best policy is not known, so that there is no regret.", markup=False)
+    paid = done.logs.reward
+    if paid.min() == paid.max() and not absorb:
+        console.print(
+            f"Every step paid {paid[0]:g}, so that nothing told policies apart. If what counts is "
+            "when an episode ends, give --features and --on-termination absorb.",
+            markup=False,
+            soft_wrap=True,
+        )

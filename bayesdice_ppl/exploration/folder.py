@@ -16,6 +16,7 @@ import polars as pl
 from bayesdice_ppl.errors import OutputError
 from bayesdice_ppl.exploration.explorers import Chosen, RoundRows
 from bayesdice_ppl.outputs import staged_file, write_json
+from bayesdice_ppl.plain import shortened
 
 SETTINGS, ROUNDS = "run.json", "rounds"
 
@@ -94,6 +95,10 @@ class RunFolder:
         file = path / SETTINGS
         if file.exists():
             found = _read(file)
+            if not any((path / ROUNDS).glob("*.json")):
+                # No round was finished, so that nothing is lost.
+                write_json(settings, file)
+                return
             other = [key for key in settings if found.get(key) != settings[key]]
             if other or set(found) != set(settings):
                 key = other[0] if other else sorted(set(found) ^ set(settings))[0]
@@ -111,14 +116,28 @@ class RunFolder:
         write_json(settings, file)
 
     def read(self, at: int) -> RoundResult | None:
-        """A round that is there, counted from 0."""
+        """A round that is there, counted from 0.
+
+        Raises
+        ------
+        OutputError
+            Its files cannot be read.
+        """
         if self.path is None or not self._file(at, "json").exists():
             return None
-        said = _read(self._file(at, "json"))
-        frame = pl.read_parquet(self._file(at, "parquet"))
-        rows = RoundRows(*(frame[name].to_numpy() for name in RoundRows._fields))
-        chosen = Chosen(np.array(said["policy"]), said["mean"], said["sd"], said["score"])
-        return RoundResult(rows, chosen, said["value"], said["seconds"])
+        said, file = _read(self._file(at, "json")), self._file(at, "parquet")
+        try:
+            frame = pl.read_parquet(file)
+            rows = RoundRows(*(frame[name].to_numpy() for name in RoundRows._fields))
+            chosen = Chosen(np.array(said["policy"]), said["mean"], said["sd"], said["score"])
+            return RoundResult(rows, chosen, said["value"], said["seconds"])
+        except (OSError, KeyError, pl.exceptions.PolarsError) as cause:
+            why = shortened(str(cause).splitlines()[0])
+            raise OutputError(
+                f"{file}: expected the rows of round {at + 1}, found a file that cannot be read or "
+                f"lacks a part ({why}). Delete {self._file(at, 'json').name}: the round is then "
+                "played again, the same."
+            ) from cause
 
     def write(self, at: int, result: RoundResult) -> None:
         """Keep a round, counted from 0."""

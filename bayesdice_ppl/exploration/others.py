@@ -18,9 +18,19 @@ from bayesdice_ppl.exploration.explorers import (
     Explorer,
     RoundRows,
     by_counts,
+    check_discounted,
 )
-from bayesdice_ppl.exploration.planning import as_policy, plan
-from bayesdice_ppl.models import PairBeliefs, pair_variance
+from bayesdice_ppl.exploration.featured import by_features
+from bayesdice_ppl.exploration.planning import with_settings
+from bayesdice_ppl.exploration.spaces import as_policy, plan, space_of
+from bayesdice_ppl.features import FeatureChoice
+from bayesdice_ppl.models import (
+    FeatureBeliefs,
+    PairBeliefs,
+    pair_variance,
+    policy_belief,
+    prediction_covariance,
+)
 
 _CONFIDENCE = 0.05
 _CLOSE = 1e-4
@@ -70,6 +80,8 @@ def q_learning(*, power: float = 0.5, step_power: float = 0.6) -> Explorer:
     checks.positive("q_learning: step_power", step_power)
 
     def init(task: ExplorationTask) -> Learned:
+        check_discounted("q_learning", task)
+        assert task.n_states is not None
         low = task.rewards.low / (1.0 - task.gamma)
         zero = np.zeros((task.n_states, task.n_actions))
         return Learned(task, zero + low, zero, 0)
@@ -88,7 +100,9 @@ def q_learning(*, power: float = 0.5, step_power: float = 0.6) -> Explorer:
         epsilon = float(state.rounds + 1) ** -power
         return Chosen((1.0 - epsilon) * greedy + epsilon / state.task.n_actions)
 
-    return Explorer("q_learning", init, learn, choose)
+    usual = {"power": 0.5, "step_power": 0.6}
+    name = with_settings("q_learning", {"power": power, "step_power": step_power}, usual)
+    return Explorer(name, init, learn, choose)
 
 
 def ucbvi(*, scale: float = 1.0) -> Explorer:
@@ -106,15 +120,18 @@ def ucbvi(*, scale: float = 1.0) -> Explorer:
 
     Notes
     -----
-    Azar, Osband, Munos, "Minimax regret bounds for reinforcement learning" (2017), with the
-    discount's horizon 1 / (1 - gamma) and Hoeffding's bonus.
+    Azar, Osband, Munos, "Minimax regret bounds for reinforcement learning" (2017), the algorithm
+    UCBVI-CH with the discount's horizon H = 1 / (1 - gamma). Its bonus there is 7 H L / sqrt(n),
+    L = log(5 S A T / delta), for rewards in 0 to 1. Here it is Hoeffding's bound itself, H sqrt(L /
+    (2 n)), L = log(2 S A T / delta), at delta = 0.05. That is some forty times smaller.
     """
     checks.nonnegative("ucbvi: scale", scale)
 
     def choose(state: Counted, rng: np.random.Generator) -> Chosen:
         return Chosen(as_policy(ucb_values(state, scale).argmax(axis=1), state.task.n_actions))
 
-    return by_counts("ucbvi", choose)
+    name = with_settings("ucbvi", {"scale": scale}, {"scale": 1.0})
+    return by_counts(name, choose, averages=False)
 
 
 def ucb_values(state: Counted, scale: float) -> Float[np.ndarray, "S A"]:
@@ -185,24 +202,37 @@ def draw_model(
     return moves, beliefs.reward + sd * rng.normal(size=sd.shape)
 
 
-def rlsvi() -> Explorer:
+def rlsvi(*, features: FeatureChoice | None = None) -> Explorer:
     """Randomized value functions (RLSVI): optimal for rewards with noise, in the mean model.
+
+    Parameters
+    ----------
+    features
+        Features of the state, as for `bayesdice_ppl.exploration.bayesdice`. None: tables.
 
     Notes
     -----
-    Osband, Van Roy, Russo, Wen, "Deep exploration via randomized value functions" (2019), on
-    tables. The noise of a pair has the variance of the mean of r + gamma V(s'), for V of the policy
-    that is best in the mean, from the same completed log as BayesDICE's.
+    Osband, Van Roy, Russo, Wen, "Deep exploration via randomized value functions" (2019). The noise
+    has the covariance of the mean of r + gamma V(s') of each pair, or of its weights, for V of the
+    policy that is best in the mean, from the same completed log as BayesDICE's.
     """
 
     def choose(state: Counted, rng: np.random.Generator) -> Chosen:
         beliefs, gamma = state.beliefs, state.task.gamma
-        actions = plan(beliefs.moves, beliefs.reward, gamma)
-        here = np.arange(len(actions))
-        system = np.eye(len(actions)) - gamma * beliefs.moves[here, actions]
-        value = np.linalg.solve(system, beliefs.reward[here, actions])
-        sd = np.sqrt(pair_variance(beliefs, value, gamma))
+        policy = as_policy(plan(beliefs.moves, beliefs.reward, gamma), state.task.n_actions)
+        sd = np.sqrt(policy_belief(beliefs, policy, gamma).pair_variance)
         drawn = beliefs.reward + sd * rng.normal(size=sd.shape)
         return Chosen(as_policy(plan(beliefs.moves, drawn, gamma), state.task.n_actions))
 
+    def through_features(beliefs: FeatureBeliefs, gamma: float, rng: np.random.Generator) -> Chosen:
+        space = space_of(beliefs, gamma)
+        greedy = space.optimal(space.reward, None)
+        covariance = prediction_covariance(beliefs, space.belief(greedy).state_value, gamma)
+        sizes, axes = np.linalg.eigh(covariance)
+        draws = np.sqrt(np.maximum(sizes, 0.0)) * rng.normal(size=sizes.shape)
+        noise = np.einsum("akl,al->ka", axes, draws)
+        return Chosen(space.optimal(space.reward + noise, greedy))
+
+    if features is not None:
+        return by_features("rlsvi", features, through_features)
     return by_counts("rlsvi", choose)

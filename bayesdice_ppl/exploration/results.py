@@ -53,10 +53,28 @@ def write_results(done: Exploration, folder: Path) -> WrittenExploration:
     with staged_file(written.rounds) as scratch:
         done.rounds.drop("seconds").write_csv(scratch)
     with staged_file(written.policy) as scratch:
-        policy_table(done.policies[-1]).write_csv(scratch)
+        last_policy(done).write_csv(scratch)
     with staged_file(written.figure) as scratch:
         draw_run(done).savefig(scratch, dpi=120)
     return written
+
+
+def last_policy(done: Exploration) -> pl.DataFrame:
+    """The last policy as candidates are read: by state or, where states are vectors, by row.
+
+    Parameters
+    ----------
+    done
+        The run.
+    """
+    policy, logs = done.policies[-1], done.logs
+    if isinstance(policy, np.ndarray):
+        return policy_table(policy)
+    found = policy.probs(logs.state_labels)
+    if logs.state_labels.ndim == 1:
+        table = policy_table(found)
+        return table.with_columns(state=pl.Series(logs.state_labels[table["state"]]))
+    return policy_table(found[logs.state]).rename({"state": "row"}).with_columns(pl.col("row") + 1)
 
 
 def policy_table(policy: np.ndarray) -> pl.DataFrame:
@@ -74,7 +92,7 @@ def policy_table(policy: np.ndarray) -> pl.DataFrame:
 
 
 def draw_run(done: Exploration) -> Figure:
-    """Regret by step where it is known, and what was believed of each policy.
+    """Regret by round where it is known, what was earned, and what was believed of each policy.
 
     Parameters
     ----------
@@ -84,6 +102,7 @@ def draw_run(done: Exploration) -> Figure:
     from matplotlib.figure import Figure
 
     known = done.best is not None
+    steps = done.logs.n_transitions // len(done.rounds)
     figure = Figure(figsize=(9.0 if known else 4.8, 3.4), layout="constrained")
     panels = figure.subplots(1, 2 if known else 1, squeeze=False)[0]
     rounds = done.rounds
@@ -100,6 +119,8 @@ def draw_run(done: Exploration) -> Figure:
         last.axhline(done.best, color="black", ls=":", label="best policy")
         panels[0].plot(at, rounds["regret"])
         panels[0].set(xlabel="round", ylabel="regret (reward)")
-    last.set(xlabel="round", ylabel="value of the policy (reward per step)")
+    else:
+        last.set(title="best value not known: no regret")
+    last.set(xlabel=f"round of {steps:,} steps", ylabel="value of the policy (reward per step)")
     last.legend(fontsize=8)
     return figure

@@ -18,14 +18,14 @@ from bayesdice_ppl import checks
 from bayesdice_ppl.constraint import ChanceConstraint, chance_price
 from bayesdice_ppl.constraint.penalties import Squared
 from bayesdice_ppl.errors import SettingsError
-from bayesdice_ppl.exploration.planning import FoundPolicy, planning, with_settings
+from bayesdice_ppl.exploration.planning import FoundPolicy, judge, planning, with_settings
+from bayesdice_ppl.exploration.spaces import Beliefs, PolicySpace, space_of
 from bayesdice_ppl.models import (
     Optimism,
     OptimisticRatio,
     PairBeliefs,
     PairPrior,
     optimistic,
-    policy_belief,
 )
 
 _MOST_NUMBERS = 2**26
@@ -77,8 +77,13 @@ class Variational(NamedTuple):
         own = {name: getattr(self, name) for name in self._field_defaults}
         return with_settings("variational", own, self._field_defaults)
 
+    @property
+    def averages(self) -> bool:
+        """The program's flow is discounted."""
+        return False
+
     def find(
-        self, beliefs: PairBeliefs, gamma: float, optimism: Optimism, rng: np.random.Generator
+        self, beliefs: Beliefs, gamma: float, optimism: Optimism, rng: np.random.Generator
     ) -> FoundPolicy:
         """The policy at the mean of the best q(pi), by U.
 
@@ -98,41 +103,44 @@ class Variational(NamedTuple):
         SettingsError
             There are too many pairs for their covariances.
         """
-        n_states, n_actions = beliefs.reward.shape
-        if n_states * n_actions * (n_states + 1) ** 2 > _MOST_NUMBERS:
+        shape = beliefs.logit_shape
+        space = space_of(beliefs, gamma)
+        if isinstance(beliefs, PairBeliefs) and shape[1] * shape[0] ** 3 > _MOST_NUMBERS:
             raise SettingsError(
-                f"engine variational: expected fewer pairs, found {n_states:,} states and "
-                f"{n_actions:,} actions, whose covariances need too much memory. Use planning()."
+                f"engine variational: expected fewer pairs, found {shape[0]:,} states and "
+                f"{shape[1]:,} actions, whose covariances need too much memory. Use planning()."
             )
         asked = optimistic(
-            n_states,
-            n_actions,
+            *shape,
             gamma=gamma,
             rewards=self.rewards,
             optimism=optimism,
             lambda_2=self.lambda_2,
             policy_price=self.policy_price,
         )
-        logits = np.zeros((1, n_states, n_actions))
+        logits = np.zeros((1, *shape))
         if self.starts:
             first = planning(refined=1).candidates(beliefs, gamma, optimism)[: self.starts]
-            spread = [_START_LOGIT * one.policy for one in first]
+            spread = [_START_LOGIT * _unit_size(space, one.policy) for one in first]
             logits = np.concatenate([logits, np.stack(spread)])
         key = jax.random.key(int(rng.integers(2**31)))
         with jax.enable_x64(True):
-            ratio = asked.of_counts(beliefs.counts)
+            if isinstance(beliefs, PairBeliefs):
+                ratio = asked.of_counts(beliefs.counts)
+            else:
+                ratio = asked.of_features(beliefs)
             fitted = fit_program(ratio, logits, key, self)
-            policies = [
-                np.asarray(jax.nn.softmax(loc.reshape(n_states, n_actions), axis=1))
-                for loc in fitted.parameters["policy_loc"]
-            ]
-        steps = np.asarray(beliefs.counts.visits.sum())
-        found = []
-        for policy in policies:
-            belief = policy_belief(beliefs, policy, gamma)
-            score = float(optimism.score(belief.mean, belief.variance, steps))
-            found.append(FoundPolicy(policy, belief, score))
-        return max(found, key=lambda one: one.score)
+            found = [np.asarray(loc).reshape(shape) for loc in fitted.parameters["policy_loc"]]
+            if isinstance(beliefs, PairBeliefs):
+                # Through features the policy is the limit that takes the largest of these.
+                found = [np.asarray(jax.nn.softmax(one, axis=1)) for one in found]
+        return max((judge(space, one, optimism) for one in found), key=lambda one: one.score)
+
+
+def _unit_size(space: PolicySpace, policy: Float[np.ndarray, "K A"]) -> Float[np.ndarray, "K A"]:
+    """A policy as logits of size one; a table of zeros and ones has it already."""
+    size = float(np.ptp(space.worth(policy), axis=1).max())
+    return policy / size if size > 0.0 else policy
 
 
 def fit_program(
@@ -150,7 +158,7 @@ def fit_program(
     ratio
         Ratio and policy on one log.
     logits
-        Where q(pi) starts, shape (K, S, A).
+        Where q(pi) starts, shape (K, S, A), or (K, k, A) through features.
     rng_key
         Key of the optimizer's draws.
     settings
@@ -166,9 +174,9 @@ def fit_program(
     keys = jax.random.split(rng_key, len(logits))
     # The penalty is measured at each policy; only price and epsilon enter.
     n = float(ratio.beliefs.size)
-    price = chance_price(n, len(logits[0]))
+    price = chance_price(n, ratio.n_tests)
     constraint = ChanceConstraint(
-        Squared(jnp.ones(len(logits[0]) + 1)), jnp.asarray(n), jnp.asarray(price.epsilon)
+        Squared(jnp.ones(ratio.n_tests + 1)), jnp.asarray(n), jnp.asarray(price.epsilon)
     )
     moved = jax.tree.map(jnp.asarray, ratio)
     return _fit(moved, constraint, jnp.asarray(logits), keys, settings, inner)

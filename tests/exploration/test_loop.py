@@ -63,6 +63,25 @@ def test_a_folder_of_another_run_is_refused(tmp_path):
         go(folder=tmp_path / "mine")
 
 
+def test_a_folder_without_a_round_takes_other_settings(tmp_path):
+    """Such as after a range that did not hold all rewards."""
+    narrow = pair_prior(0.0, 0.001)
+    with pytest.raises(EnvironmentSpecError, match="Give a range that holds all rewards"):
+        go(rewards=narrow, folder=tmp_path / "run")
+    assert go(folder=tmp_path / "run").logs.n_transitions == 120
+
+
+def test_a_round_that_cannot_be_read_is_named(tmp_path):
+    whole = go(rounds=2, folder=tmp_path / "run")
+    rows = tmp_path / "run" / "rounds" / "00002.parquet"
+    rows.write_bytes(b"half")
+    with pytest.raises(OutputError, match=r"00002\.parquet.*Delete 00002\.json"):
+        go(rounds=2, folder=tmp_path / "run")
+    rows.with_suffix(".json").unlink()
+    again = go(rounds=2, folder=tmp_path / "run")
+    assert again.logs.to_dataframe().equals(whole.logs.to_dataframe())
+
+
 def test_terminations_start_anew():
     """Every step ends the episode with probability 0.3; the successor is then a start."""
     env = Garnet(4, 2, 2, seed=1, termination=0.3)
@@ -86,7 +105,11 @@ def test_a_game_of_gymnasium_has_no_known_regret():
 @pytest.mark.parametrize(
     ("changed", "error", "said"),
     [
-        ({"gamma": 1.0}, SettingsError, "gamma: expected a discount in"),
+        (
+            {"gamma": 1.0, "explorer": q_learning()},
+            SettingsError,
+            r"gamma: expected a discount in \[0, 1\) for q_learning",
+        ),
         ({"rounds": 0}, SettingsError, "rounds: expected"),
         ({"rewards": pair_prior(0.0, 0.5)}, EnvironmentSpecError, "Give a range that holds all"),
     ],

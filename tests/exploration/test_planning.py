@@ -7,7 +7,8 @@ import pytest
 
 from bayesdice_ppl.envs import Bandit, Garnet, InfiniteFrozenLake, RiverSwim
 from bayesdice_ppl.errors import SettingsError
-from bayesdice_ppl.exploration.planning import as_policy, plan, planning
+from bayesdice_ppl.exploration.planning import planning
+from bayesdice_ppl.exploration.spaces import as_policy, plan
 from bayesdice_ppl.exploration.variational import variational
 from bayesdice_ppl.models import pair_beliefs, pair_prior, policy_belief, quantile, variance
 from tests.exploration_worlds import best_value, drawn_counts, exact_counts, value_of
