@@ -67,6 +67,8 @@ class Calibration:
         Whether the belief abstained about the candidate, shape (T, N).
     refused
         Why logs could not be fitted, one message for each.
+    notes
+        What simulated logs have in common with the log, in words.
     """
 
     names: tuple[str, ...]
@@ -77,6 +79,7 @@ class Calibration:
     pit: Float[np.ndarray, "T N"]
     abstained: Bool[np.ndarray, "T N"]
     refused: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def trials(self) -> int:
@@ -183,6 +186,7 @@ class Calibration:
             ]
         elif self.covers:
             told.append("That is as often as they should, as far as so many logs can tell.")
+        told += self.notes
         if self.refused:
             told.append(
                 f"{len(self.refused)} more logs could not be fitted; the first: {self.refused[0]}"
