@@ -13,7 +13,7 @@
 # %% [markdown]
 # # A million rows, sixty candidates
 #
-# A streaming service has forty kinds of situations, five things to do in each, and a log of a
+# A streaming service has a hundred kinds of situations, five things to do in each, and a log of a
 # million steps. An optimizer proposed sixty variants of its rules. Three can be tried next week. Is
 # the log enough to find the best ones? Would a tenth of it do?
 #
@@ -31,13 +31,13 @@ import bayesdice_ppl as bd
 
 GAMMA = 0.95
 world = bd.simulation.make_world(
-    "garnet", alpha=0.3, candidates=(1.0,), world_seed=3, n_states=40, n_actions=5
+    "garnet", alpha=0.3, candidates=(1.0,), world_seed=3, n_states=100, n_actions=5
 )
-best_action = np.asarray(world.candidates["alpha_1.00"].probs(np.arange(40)))
+best_action = np.asarray(world.candidates["alpha_1.00"].probs(np.arange(100)))
 rng = np.random.default_rng(0)
 variants = {}
 for number in range(60):
-    score = 3.0 * best_action + 1.5 * rng.normal(size=(40, 5))
+    score = 3.0 * best_action + 1.5 * rng.normal(size=(100, 5))
     chance = np.exp(score)
     variants[f"variant {number:02d}"] = chance / chance.sum(axis=1, keepdims=True)
 
@@ -59,7 +59,7 @@ print(logs)
 # ## A belief
 #
 # The log is counted once: what the belief needs of it are counts of pairs and of what followed.
-# After that the rows do not matter, only the two hundred pairs do.
+# After that the rows do not matter, only the five hundred pairs do.
 
 # %%
 belief = bd.fit(logs, variants, gamma=GAMMA, rng_key=jax.random.key(1), draws=2000)
@@ -86,7 +86,7 @@ bd.plots.loss_by_k(belief, bd.scores.regret, range(1, 9))
 # %% [markdown]
 # ## The truth
 #
-# Sixty linear systems of forty states.
+# Sixty linear systems of a hundred states.
 
 # %%
 truth = {name: float(bd.true_value(world.env, table, GAMMA)) for name, table in variants.items()}
