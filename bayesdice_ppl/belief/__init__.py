@@ -8,7 +8,7 @@ read them. `make_belief` builds, `read_values` and its neighbors check and read,
 from bayesdice_ppl.belief.account import earned_words, how_made
 from bayesdice_ppl.belief.files import load_belief, save_belief
 from bayesdice_ppl.belief.make import annotate, make_belief, origin, versions, with_groups
-from bayesdice_ppl.belief.moments import Moments, read_moments
+from bayesdice_ppl.belief.moments import ExistingMoments, read_moments
 from bayesdice_ppl.belief.read import (
     UnseenMoves,
     UnseenParts,
@@ -41,7 +41,7 @@ __all__ = [
     "SUPPORT",
     "Attribute",
     "BeliefView",
-    "Moments",
+    "ExistingMoments",
     "OwnVariables",
     "SupportWarning",
     "UnseenMoves",

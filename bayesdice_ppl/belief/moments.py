@@ -22,7 +22,7 @@ FOR_MEAN, FOR_SD = 1.0, 2.0
 """Degrees of freedom past which Student's t has a mean, and an sd."""
 
 
-class Moments(NamedTuple):
+class ExistingMoments(NamedTuple):
     """Which moments each of N values has.
 
     Attributes
@@ -38,7 +38,7 @@ class Moments(NamedTuple):
     note: str = ""
 
 
-def read_moments(belief: DataTree, names: Sequence[str]) -> Moments:
+def read_moments(belief: DataTree, names: Sequence[str]) -> ExistingMoments:
     """Which moments the values of a belief have.
 
     Parameters
@@ -52,16 +52,16 @@ def read_moments(belief: DataTree, names: Sequence[str]) -> Moments:
     view, count = BeliefView(belief), len(names)
     every = np.ones(count, dtype=bool)
     if not view.has(BeliefView.degrees_of_freedom):
-        return Moments(every, every)
+        return ExistingMoments(every, every)
     freedom = np.asarray(view.degrees_of_freedom, dtype=np.float64)
     if freedom.shape != (count,):
-        return Moments(every, every)
+        return ExistingMoments(every, every)
     mean, sd = ~(freedom <= FOR_MEAN), ~(freedom <= FOR_SD)
     if sd.all():
-        return Moments(mean, sd)
+        return ExistingMoments(mean, sd)
     few = ", ".join(name for name, there in zip(names, sd, strict=True) if not there)
     note = (
         f"{few}: a value with {FOR_SD:g} degrees of freedom or fewer has no sd, and with "
         f"{FOR_MEAN:g} or fewer no mean. Read the median and the interval."
     )
-    return Moments(mean, sd, note)
+    return ExistingMoments(mean, sd, note)

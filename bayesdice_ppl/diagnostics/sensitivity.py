@@ -26,7 +26,7 @@ type Refit = Callable[[Mapping[str, Any]], BeliefView]
 """A fit of the same candidates with some settings changed."""
 
 
-class Move(NamedTuple):
+class Sensitivity(NamedTuple):
     """What other settings do to N values.
 
     Attributes
@@ -53,7 +53,7 @@ class Move(NamedTuple):
         )
 
 
-def sensitivity(view: BeliefView, refit: Refit) -> list[Move]:
+def sensitivity(view: BeliefView, refit: Refit) -> list[Sensitivity]:
     """Fit again with other priors and other prices.
 
     Parameters
@@ -74,9 +74,9 @@ def sensitivity(view: BeliefView, refit: Refit) -> list[Move]:
     return [_move(PRIOR, own, refit, priors), _move(PRICE, own, refit, prices)]
 
 
-def _move(name: str, own: BeliefView, refit: Refit, changes: list[dict[str, float]]) -> Move:
+def _move(name: str, own: BeliefView, refit: Refit, changes: list[dict[str, float]]) -> Sensitivity:
     mean, sd = own.guide_mean, np.where(own.guide_sd > 0.0, own.guide_sd, 1.0)
     found = [refit(change) for change in changes]
     moved = np.max([np.abs(each.guide_mean - mean) / sd for each in found], axis=0)
     widths = np.array([each.guide_sd / sd for each in found])
-    return Move(name, moved, (float(widths.min()), float(widths.max())))
+    return Sensitivity(name, moved, (float(widths.min()), float(widths.max())))

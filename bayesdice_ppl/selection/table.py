@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bayesdice_ppl.belief import Moments, ValueDraws
+from bayesdice_ppl.belief import ExistingMoments, ValueDraws
 from bayesdice_ppl.digits import ABSENT
 from bayesdice_ppl.scores import ties
 
@@ -25,7 +25,7 @@ def summary_table(
     order: list[int],
     k: int,
     n_launched: int,
-    moments: Moments | None = None,
+    moments: ExistingMoments | None = None,
 ) -> "pl.DataFrame":
     """Summarize each candidate's value and place.
 
@@ -39,7 +39,7 @@ def summary_table(
         1 <= k <= N, for `p_top_k`.
     n_launched : int
         How many of the first go live.
-    moments : Moments, optional
+    moments : ExistingMoments, optional
         Which values have a mean and an sd; all if left out.
 
     Returns
