@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import ceil, floor, log10
 from typing import NamedTuple, final
 
 _WIDEST = 11
 """Characters of a number in a table; longer ones are written with five digits."""
+
+
+ABSENT = "-"
+"""What is written where there is no number."""
 
 
 def exact(number: float) -> str:
@@ -29,33 +34,38 @@ class Numbers(NamedTuple):
     form: str
     words: str
 
-    def cell(self, value: float) -> str:
-        """A value, less the base."""
-        return self.width(value - self.base)
+    def cell(self, value: float | None) -> str:
+        """A value, less the base; `ABSENT` for None."""
+        return ABSENT if value is None else self.width(value - self.base)
 
-    def width(self, value: float) -> str:
-        """A difference of values, such as an sd."""
+    def width(self, value: float | None) -> str:
+        """A difference of values, such as an sd; `ABSENT` for None."""
+        if value is None:
+            return ABSENT
         written = f"{value / self.unit:{self.form}}"
         return written if len(written) <= _WIDEST else f"{value / self.unit:.5g}"
 
 
-def written_alike(values: list[float], sds: list[float]) -> Numbers:
+def written_alike(values: Sequence[float | None], sds: Sequence[float | None]) -> Numbers:
     """Write numbers so that two digits of the middle sd are seen, in `_WIDEST` characters.
 
     Numbers with more than six decimals, or with more than seven digits before them, are shown in
     units of a power of a thousand, so that the table has room for all its columns. Where they have
-    many digits in common, these are left out, and the title has them.
+    many digits in common, these are left out, and the title has them. None stands for a number that
+    there is not.
     """
-    low, high = min(values, default=0.0), max(values, default=0.0)
-    largest, span = max(abs(low), abs(high)), max([high - low, *sds])
-    unit, form, words = _form(largest, sds)
+    there = [value for value in values if value is not None]
+    widths = [sd for sd in sds if sd is not None]
+    low, high = min(there, default=0.0), max(there, default=0.0)
+    largest, span = max(abs(low), abs(high)), max([high - low, *widths])
+    unit, form, words = _form(largest, widths)
     if max(len(f"{value / unit:{form}}") for value in (low, high)) <= _WIDEST or not span:
         return Numbers(0.0, unit, form, words)
     if largest < 1e4 * span:
         return Numbers(0.0, unit, form, words)
     step = 10.0 ** ceil(log10(span))
     base = step * floor(low / step)
-    unit, form, words = _form(high - base, sds)
+    unit, form, words = _form(high - base, widths)
     return Numbers(base, unit, form, f"{words} above {base:.15g}")
 
 

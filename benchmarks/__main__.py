@@ -38,6 +38,7 @@ TABLES = (
     "adaptive",
     "far",
     "promise",
+    "calibrate",
     "policy",
     "overidentification",
     "comparison",

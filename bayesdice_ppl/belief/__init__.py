@@ -8,6 +8,7 @@ read them. `make_belief` builds, `read_values` and its neighbors check and read,
 from bayesdice_ppl.belief.account import earned_words, how_made
 from bayesdice_ppl.belief.files import load_belief, save_belief
 from bayesdice_ppl.belief.make import annotate, make_belief, origin, versions, with_groups
+from bayesdice_ppl.belief.moments import ExistingMoments, read_moments
 from bayesdice_ppl.belief.read import (
     UnseenMoves,
     UnseenParts,
@@ -40,6 +41,7 @@ __all__ = [
     "SUPPORT",
     "Attribute",
     "BeliefView",
+    "ExistingMoments",
     "OwnVariables",
     "SupportWarning",
     "UnseenMoves",
@@ -55,6 +57,7 @@ __all__ = [
     "make_belief",
     "note_on_starts",
     "origin",
+    "read_moments",
     "read_moves",
     "read_notes",
     "read_statistic",

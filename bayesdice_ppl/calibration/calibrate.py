@@ -13,7 +13,7 @@ from bayesdice_ppl import checks
 from bayesdice_ppl.belief import read_values, read_warnings
 from bayesdice_ppl.calibration.calibration import Calibration
 from bayesdice_ppl.calibration.resampling import resampled, units_to_draw
-from bayesdice_ppl.calibration.worlds import table_world
+from bayesdice_ppl.calibration.worlds import TableWorld, table_world
 from bayesdice_ppl.errors import BayesDiceError, PoliciesError, SettingsError
 from bayesdice_ppl.fitting import fit
 from bayesdice_ppl.keys import check_key, seed_sequence
@@ -72,8 +72,8 @@ def calibrate(
         followed each pair, whose values are exact; for labels. ``"sbc"``: the same, from another
         table each time, drawn from what the world may be given the log (the rows of each pair get
         random weights), so that ranks of the truth should be uniform. ``"bootstrap"``: from the
-        log's own episodes, or the groups that ``cluster`` names, with replacement; the truth is
-        the belief from the whole log, so that a bias that both share is not seen. For any log.
+        log's own episodes, or groups of episodes, with replacement; the truth is the belief from
+        the whole log, so that a bias that both share is not seen. For any log.
     trials
         Number of logs.
     behavior, n_episodes, max_steps
@@ -96,13 +96,18 @@ def calibrate(
     PoliciesError
         A candidate is by logged row, and knows no other logs.
     SettingsError
-        A word or a number is none of those above, or half of the logs cannot be fitted.
+        A word or a number is none of those above, or more than half of the logs cannot be fitted.
 
     Notes
     -----
-    Simulated logs have independent rows, given state and action. If rows of one user move together
-    in the log, they do not in these, unless the bootstrap draws users as a whole. A pair that the
-    log does not have is stood in for by another logged pair, a different one each time.
+    Simulated rows are in the groups of the log's own: its users, its episodes. Where rewards of one
+    group move together in the log, in two ways at most, they do so in simulated logs, whatever unit
+    the procedure has. The bootstrap draws such groups as a whole. Where the largest rewards follow
+    a heavy tail, simulated logs draw new ones from it. With a declared kind of rewards
+    (``bd.Prior(rewards=...)``) that are not of two values, both are left out. Otherwise rows are
+    independent, given state and action: what a state hides, stretches of time and a logging policy
+    that follows its rewards are not in simulated logs. A pair that the log does not have is stood
+    in for by another logged pair, a different one each time.
     """
     check_key(rng_key)
     checks.discount(gamma)
@@ -128,14 +133,24 @@ def calibrate(
         checks.one_of("kind", kind, KINDS)
         check_one_reward(source.rewards, "a calibration")
         restart = settings.get("on_termination", "restart") == "restart"
-        made = _from_logs(source, candidates, gamma, kind, restart, rng)
+        asked = _columns(settings.get("cluster"))
+        made: Iterator[_Trial]
+        notes: tuple[str, ...]
         if kind == "bootstrap":
             whole = read_values(fitted(source, candidates, rng_key=keys[trials]))
             truth = whole.values.mean(axis=(0, 1))
-            unit = units_to_draw(source, settings.get("cluster"))
-            made = (_Trial(resampled(source, unit, rng), truth) for _ in iter(int, 1))
+            drawn = units_to_draw(source, asked)
+            notes = (f"Groups of one {drawn.name} were drawn as a whole.",)
+            made = (_Trial(resampled(source, drawn.unit, rng), truth) for _ in iter(int, 1))
+        else:
+            plain = _kind_of_rewards(settings) is not None and len(np.unique(source.reward)) > 2
+            world = table_world(
+                source, candidates, gamma, restart=restart, asked=asked, plain=plain
+            )
+            notes = world.rewards.notes
+            made = _from_world(world, rng, weights=kind == "sbc")
     else:
-        kind = "environment"
+        kind, notes = "environment", ()
         if behavior is None or n_episodes is None or max_steps is None:
             raise SettingsError(
                 "calibrate: expected behavior=, n_episodes= and max_steps= beside an environment. "
@@ -144,7 +159,7 @@ def calibrate(
         made = _from_environment(
             source, candidates, gamma, (behavior, n_episodes, max_steps), keys[trials]
         )
-    return _run(made, candidates, fitted, keys[:trials], kind)
+    return _run(made, candidates, fitted, keys[:trials], kind, notes)
 
 
 def _refuse_rows(policies: Policies) -> None:
@@ -157,14 +172,21 @@ def _refuse_rows(policies: Policies) -> None:
             )
 
 
-def _from_logs(
-    logs: Logs, policies: Policies, gamma: float, kind: str, restart: bool, rng: Any
-) -> Iterator[_Trial]:
-    if kind == "bootstrap":
-        return
-    world = table_world(logs, policies, gamma, restart=restart)
+def _columns(cluster: object) -> tuple[str, ...]:
+    """Columns that a fit is asked to take for groups; words that are none count as none."""
+    if isinstance(cluster, str):
+        return (cluster,)
+    return tuple(cluster) if isinstance(cluster, tuple | list) else ()
+
+
+def _kind_of_rewards(settings: Mapping[str, Any]) -> object:
+    """The kind of rewards that a fit is told, or None."""
+    return getattr(settings.get("prior"), "rewards", None)
+
+
+def _from_world(world: TableWorld, rng: Any, *, weights: bool) -> Iterator[_Trial]:
     while True:
-        drawn = world.drawn(rng, weights=kind == "sbc")
+        drawn = world.drawn(rng, weights=weights)
         yield _Trial(drawn.play(rng), drawn.values())
 
 
@@ -184,7 +206,12 @@ def _from_environment(
 
 
 def _run(
-    made: Iterator[_Trial], policies: Policies, fitted: Procedure, keys: Any, kind: str
+    made: Iterator[_Trial],
+    policies: Policies,
+    fitted: Procedure,
+    keys: Any,
+    kind: str,
+    notes: tuple[str, ...],
 ) -> Calibration:
     names = tuple(policies)
     found: list[tuple[np.ndarray, ...]] = []
@@ -215,4 +242,6 @@ def _run(
             )
         )
     truth, mean, sd, pit, abstained = (np.stack(each) for each in zip(*found, strict=True))
-    return Calibration(names, kind, truth, mean, sd, pit, cast("Any", abstained), tuple(refused))
+    return Calibration(
+        names, kind, truth, mean, sd, pit, cast("Any", abstained), tuple(refused), notes
+    )

@@ -3,41 +3,72 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Int
 
+from bayesdice_ppl.calibration.shared import CLEAR, EPISODE, groupings_of, shares_of
 from bayesdice_ppl.errors import LogsError
 from bayesdice_ppl.logs import Logs
 
 
-def units_to_draw(logs: Logs, cluster: str | tuple[str, ...] | None) -> Int[np.ndarray, " m"]:
+class Drawn(NamedTuple):
+    """What is drawn as a whole.
+
+    Attributes
+    ----------
+    name
+        A column, or ``episode``.
+    unit
+        The unit of each episode, shape (m,).
+    """
+
+    name: str
+    unit: Int[np.ndarray, " m"]
+
+
+def units_to_draw(logs: Logs, asked: tuple[str, ...] = ()) -> Drawn:
     """The unit of each episode that is drawn as a whole: the episode, or a group of episodes.
 
     Parameters
     ----------
     logs
         The log.
-    cluster
-        The fit's unit of independence: a column of the log, or a word, or None.
+    asked
+        Columns that a fit is asked to take for groups.
+
+    Returns
+    -------
+    Drawn
+        The first column that is asked for, if it groups episodes. Else the one whose rewards move
+        together most clearly, of those that a fit looks at; else episodes.
 
     Raises
     ------
     LogsError
-        An episode has rows of several groups.
+        An episode has rows of several groups of the column that is asked for.
     """
-    column = cluster if isinstance(cluster, str) else None
-    if column is None or column not in logs.groups:
-        return np.arange(logs.n_episodes)
-    code = logs.group_codes(column)
-    first = np.r_[True, logs.episode[1:] != logs.episode[:-1]]
-    of_episode = code[first]
-    if np.any(of_episode[logs.episode] != code):
-        raise LogsError(
-            f"cluster={column!r}: expected one group in each episode to draw groups as a whole, "
-            "found several. Leave cluster out, and episodes are drawn."
-        )
-    return np.unique(of_episode, return_inverse=True)[1]
+    first = logs.first_rows
+    clearest = Drawn(EPISODE, np.arange(logs.n_episodes))
+    most = CLEAR
+    off = logs.reward - logs.reward.mean()
+    for name, code in groupings_of(logs, asked).items():
+        whole = bool(np.all(code[first][logs.episode] == code))
+        if name in asked and not whole:
+            raise LogsError(
+                f"cluster={name!r}: expected one group in each episode to draw groups as a whole, "
+                "found several. Leave cluster out, and episodes are drawn."
+            )
+        if name == EPISODE or not whole:
+            continue
+        found = Drawn(name, np.unique(code[first], return_inverse=True)[1])
+        if name in asked:
+            return found
+        score = shares_of(off, code).score
+        if score > most:
+            clearest, most = found, score
+    return clearest
 
 
 def resampled(logs: Logs, unit: Int[np.ndarray, " m"], rng: np.random.Generator) -> Logs:
@@ -48,7 +79,7 @@ def resampled(logs: Logs, unit: Int[np.ndarray, " m"], rng: np.random.Generator)
     logs
         The log.
     unit
-        The unit of each episode, from `units_to_draw`.
+        The unit of each episode, from `units_to_draw`, shape (m,).
     rng
         Draws.
     """

@@ -1,8 +1,8 @@
 """Logs like a log: a table of what followed each pair, from which episodes are played anew.
 
 What follows a pair of state and action is one of its own logged rows: reward, successor and
-termination together. So the world is the log's own table, without a form for the rewards. Its
-values are known by linear algebra.
+termination together. So the world is the log's own table. Rewards of one group move together as
+they do in the log. Its values are known by linear algebra.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
+from bayesdice_ppl.calibration.rewards import RewardLaw
+from bayesdice_ppl.calibration.shared import groupings_of
 from bayesdice_ppl.errors import SettingsError
 from bayesdice_ppl.logs import Logs, usable_rows
 from bayesdice_ppl.policies import align_policies
@@ -44,6 +46,8 @@ class TableWorld(NamedTuple):
     start, stop
         First and last of each pair's rows in ``row``, shape (S, A); a pair without rows of its own
         has those of another one, which stands in for it.
+    rewards
+        How rewards are drawn, given the rows.
     length
         Lengths that episodes are cut at, shape (k,).
     gamma
@@ -61,6 +65,7 @@ class TableWorld(NamedTuple):
     weight: Float[np.ndarray, " n"]
     start: Int[np.ndarray, "S A"]
     stop: Int[np.ndarray, "S A"]
+    rewards: RewardLaw
     length: Int[np.ndarray, " k"]
     gamma: float
     restart: bool
@@ -99,10 +104,11 @@ class TableWorld(NamedTuple):
         shape = self.start.shape
         reward, ends = np.zeros(shape), np.zeros(shape)
         moves = np.zeros((*shape, n_states))
+        paying = self.rewards.expected
         for s, a in np.ndindex(shape):
             here = slice(self.start[s, a], self.stop[s, a])
             which, weight = rows[here], self.weight[here] / self.weight[here].sum()
-            reward[s, a] = weight @ logs.reward[which]
+            reward[s, a] = weight @ paying[which]
             ended = logs.terminated[which]
             ends[s, a] = weight @ ended
             if self.gamma > 0.0:
@@ -148,7 +154,7 @@ class TableWorld(NamedTuple):
         columns = [np.concatenate(each) for each in zip(*played, strict=True)]
         order = np.lexsort((columns[1], columns[0]))
         episode, step_of, before, action, row = (each[order] for each in columns)
-        return _as_logs(self, episode, step_of, before, action, row)
+        return _as_logs(self, rng, episode, step_of, before, action, row)
 
 
 def _whole(probabilities: Float[np.ndarray, "N S A"]) -> Float[np.ndarray, "N S A"]:
@@ -175,6 +181,7 @@ def _value(
 
 def _as_logs(
     world: TableWorld,
+    rng: np.random.Generator,
     episode: Int[np.ndarray, " n"],
     step: Int[np.ndarray, " n"],
     state: Int[np.ndarray, " n"],
@@ -185,26 +192,35 @@ def _as_logs(
     ended = logs.terminated[row]
     last = np.r_[episode[1:] != episode[:-1], True]
     shares = world.behavior[state, action]
+    # An episode is in the groups of the log's own of that number, step by step.
+    length = np.bincount(logs.episode)
+    at = logs.first_rows[episode] + np.minimum(step, length[episode] - 1)
     return replace(
         logs,
         episode=np.unique(episode, return_inverse=True)[1],
         step=step,
         state=state,
         action=world.action_code[action],
-        reward=logs.reward[row],
+        reward=world.rewards.drawn(row, at, rng),
         next_state=np.where(ended & (logs.next_state[row] < 0), state, logs.next_state[row]),
         terminated=ended,
         truncated=last & ~ended,
         propensity=None if logs.propensity is None else shares,
         episode_labels=np.arange(len(np.unique(episode))),
         row=np.arange(1, len(row) + 1),
-        groups={},
+        groups={name: series.gather(at) for name, series in logs.groups.items()},
         lookalikes={},
     )
 
 
 def table_world(
-    logs: Logs, policies: Mapping[str, Any], gamma: float, *, restart: bool
+    logs: Logs,
+    policies: Mapping[str, Any],
+    gamma: float,
+    *,
+    restart: bool,
+    asked: tuple[str, ...] = (),
+    plain: bool = False,
 ) -> TableWorld:
     """The world that a log of labels is a table of.
 
@@ -216,6 +232,10 @@ def table_world(
         Discount.
     restart
         Whether a fresh start follows a termination.
+    asked
+        Columns that a fit is asked to take for groups.
+    plain
+        Whether rewards are drawn as they are, without what groups share and without tails.
 
     Raises
     ------
@@ -238,6 +258,9 @@ def table_world(
     stop = np.cumsum(visits).reshape(shape)
     counts = visits.reshape(shape).astype(np.float64)
     total = counts.sum(axis=1, keepdims=True)
+    # Rewards count whether their row's successor is known or not.
+    of_row = np.ravel_multi_index((logs.state, codes[logs.action]), shape)
+    rewards = RewardLaw.of_log(logs.reward, of_row, groupings_of(logs, asked), plain=plain)
     action_code = np.full(shape[1], -1)
     action_code[codes] = np.arange(len(codes))
     return TableWorld(
@@ -250,6 +273,7 @@ def table_world(
         weight=1.0 / visits[pair[order]],
         start=stop - visits.reshape(shape),
         stop=stop,
+        rewards=rewards,
         length=_lengths(logs),
         gamma=gamma,
         restart=restart,

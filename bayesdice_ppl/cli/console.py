@@ -64,11 +64,13 @@ def show_selection(console: Console, selection: Selection) -> None:
     title = escape(f"{what}{numbers.words}, ranked by {selection.score}")
     names = table["policy"].to_list()
     thin = {name for name in names if any(r.startswith(f"{name}: ") for r in selection.reasons)}
-    values: dict[str, list[str]] = {"mean": [], "sd": [], "90 % interval": []}
+    medians = ["median"] if "median" in table.columns else []
+    values: dict[str, list[str]] = {name: [] for name in ("mean", "sd", *medians, "90 % interval")}
     chances: dict[str, list[str]] = {"P(best)": [], f"P(top {selection.k})": [], "E(rank)": []}
     for row in table.iter_rows(named=True):
         interval = f"{numbers.cell(row['hdi90_lower'])} to {numbers.cell(row['hdi90_upper'])}"
-        worth = (numbers.cell(row["mean"]), numbers.width(row["sd"]), interval)
+        middle = [numbers.cell(row[name]) for name in medians]
+        worth = (numbers.cell(row["mean"]), numbers.width(row["sd"]), *middle, interval)
         odds = (f"{row['p_best']:.3f}", f"{row['p_top_k']:.3f}", f"{row['expected_rank']:.2f}")
         for group, cells in ((values, worth), (chances, odds)):
             for column, cell in zip(group.values(), cells, strict=True):

@@ -143,7 +143,8 @@ def compare(
 
     Where a model fits as many functions as it has weights, and is judged by the same ones, its
     score is all noise of the fit. So a model with fewer features may win though it is less right:
-    it is then the better one for a log of this size.
+    it is then the better one for a log of this size. And on vectors the many functions of the
+    default may hide a gross fault that few would show: the answer then says so beside a tie.
     """
     check_key(rng_key)
     checks.whole("folds", folds, 2)
@@ -158,6 +159,7 @@ def compare(
     settings = settings_of(models, logs, gamma)
     _check_episodes(logs, folds)
     units = units_of(logs, next(iter(settings.values())))
+    judged = _judge_settings(logs, settings, features)
     scored = _score(
         in_units(logs, units),
         candidates,
@@ -169,10 +171,12 @@ def compare(
             for name, each in models.items()
         },
         deal_folds(logs.n_episodes, folds, jax.random.fold_in(rng_key, 2)),
-        _judge_settings(logs, settings, features),
+        judged,
         jax.random.fold_in(rng_key, 3),
     )
-    return _lay_out(list(models), list(candidates), scored)
+    by_default = features is None and (logs.vector_states or logs.vector_actions)
+    waves = str(judged.features) if by_default else ""
+    return _lay_out(list(models), list(candidates), scored, waves)
 
 
 def _check_episodes(logs: Logs, folds: int) -> None:
@@ -266,7 +270,7 @@ def _onto(
     return moved
 
 
-def _lay_out(names: list[str], policies: list[str], scored: _Scored) -> Comparison:
+def _lay_out(names: list[str], policies: list[str], scored: _Scored, waves: str) -> Comparison:
     import pandas as pd
     from arviz_stats import compare as compare_elpd
 
@@ -288,7 +292,8 @@ def _lay_out(names: list[str], policies: list[str], scored: _Scored) -> Comparis
     table = compare_elpd(elpd, method="pseudo-BMA", round_to="none")
     table["weight"] = [weights[str(name)] for name in table.index]
     by_policy = pd.DataFrame(-losses.mean(axis=2).T, index=names, columns=policies)
-    return Comparison(elpd, weights, table, by_policy, _answer(table))
+    answer = _answer(table, waves)
+    return Comparison(elpd, weights, table, by_policy, answer)
 
 
 def _as_elpd(score: Float[np.ndarray, " m"], surplus: float, folds: int) -> ELPDData:
@@ -311,7 +316,7 @@ def _as_elpd(score: Float[np.ndarray, " m"], surplus: float, folds: int) -> ELPD
     )
 
 
-def _answer(table: pd.DataFrame) -> str:
+def _answer(table: pd.DataFrame, waves: str) -> str:
     best, *others = [str(name) for name in table.index]
     told = []
     for name in others:
@@ -321,4 +326,11 @@ def _answer(table: pd.DataFrame) -> str:
         else:
             how = f"worse by {difference / error:.1f} standard errors"
         told.append(f"{name} is {how}")
-    return f"{best} meets the constraints best on held-out episodes; {', '.join(told)}."
+    answer = f"{best} meets the constraints best on held-out episodes; {', '.join(told)}."
+    if waves and any(" is a tie" in each for each in told):
+        answer += (
+            f" All were judged by {waves}, many functions at once, whose noise can hide what few "
+            "would show: a tie does not say that both are right. Name a few to look for gross "
+            "faults, such as features=bd.features.polynomial(3)."
+        )
+    return answer

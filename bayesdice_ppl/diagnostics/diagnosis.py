@@ -18,6 +18,7 @@ import numpy as np
 from bayesdice_ppl.belief import BeliefView, read_statistic
 from bayesdice_ppl.constraint.penalties import penalty_choice
 from bayesdice_ppl.constraint.surrogates import markov
+from bayesdice_ppl.diagnostics.sensitivity import MOVED, PRICE, PRIOR, sensitivity
 from bayesdice_ppl.diagnostics.verdicts import Reason, Verdict, of_numbers, verdicts, warnings_of
 from bayesdice_ppl.errors import BeliefError, SettingsError
 from bayesdice_ppl.fitting import FitSettings, fit_flat, flat_settings
@@ -45,6 +46,8 @@ MEAN_WARN, SD_WARN = 0.1, 0.1
 """How far SVI may be from the closed form: its mean in posterior sds, its sd relative."""
 ELBO_WARN = 0.1
 """Most change of the ELBO over the last steps of SVI, in nats."""
+MOST_WORK = 2_000_000
+"""Candidates times squared pairs up to which candidates are fitted again without being asked."""
 TAIL_MAX = 0.2
 """Discounted weight past the end of episodes with which the self-check is not made."""
 
@@ -131,6 +134,8 @@ def diagnose(
     belief: DataTree,
     logs: AnyLogs | None = None,
     policies: Mapping[str, Policy | ContinuousPolicy] | None = None,
+    *,
+    sensitive: bool | None = None,
 ) -> Diagnosis:
     """Check a belief.
 
@@ -141,7 +146,11 @@ def diagnose(
     logs
         The logs it was fitted on: adds the self-check, a comparison with what they earned.
     policies
-        The candidates: with the logs, adds the comparison of SVI with its closed form.
+        The candidates: with the logs, adds the comparison of SVI with its closed form, and how far
+        values move with the prior and the price.
+    sensitive
+        Whether to look at these moves, which takes four more fits. By default where they are quick:
+        up to 2 million candidates times squared pairs of state and action.
 
     Returns
     -------
@@ -184,6 +193,10 @@ def diagnose(
             check, far = _against_exact(view, logs, policies)
             checks.append(check)
             own.append(far)
+        if policies is not None:
+            for check, far in _sensitivity(view, logs, policies, sensitive):
+                checks.append(check)
+                own.append(far)
     return Diagnosis(tuple(checks), verdicts(view, own, of_all))
 
 
@@ -439,6 +452,34 @@ def _against_exact(
     return found, of_numbers(found.name, sentence, view.names, far, MEAN_WARN)
 
 
+def _sensitivity(
+    view: BeliefView,
+    logs: AnyLogs,
+    policies: Mapping[str, Policy | ContinuousPolicy],
+    asked: bool | None,
+) -> list[tuple[Check, dict[str, Reason]]]:
+    """Other priors and other prices, where a closed form makes them cheap."""
+    closed = _can_refit(view) and _settings(view).form.affine_multipliers
+    candidates = set(policies) >= set(view.names)
+    if not closed or not candidates or read_statistic(view.belief) != "mean":
+        message = (
+            "not made: it needs labels, the mean reward and a closed form. Elsewhere see "
+            "arviz.psense_summary, after bd.add_log_likelihood and bd.add_prior."
+        )
+        return [(Check(name, None, message), {}) for name in (PRIOR, PRICE)]
+    work = len(view.names) * (len(logs.state_labels) * len(logs.action_labels)) ** 2
+    if asked is False or (asked is None and work > MOST_WORK):
+        message = "not made, as four more fits would take long. Ask with sensitive=True."
+        return [(Check(name, None, message), {}) for name in (PRIOR, PRICE)]
+    again = {name: policies[name] for name in view.names}
+    found = []
+    for move in sensitivity(view, lambda change: _refit(view, logs, again, **change)):
+        check = Check(move.name, bool(move.moved.max() <= MOVED), f"{move.sentence}.")
+        sentence = f"{move.sentence}. What it says rests on that choice. Log more."
+        found.append((check, of_numbers(move.name, sentence, view.names, move.moved, MOVED)))
+    return found
+
+
 def _kept(view: BeliefView) -> dict[str, Any]:
     """The settings that a fit of other candidates on the same logs keeps."""
     engines = ("inference", "svi", "nuts", "minmax")
@@ -454,16 +495,18 @@ def _settings(view: BeliefView) -> FitSettings:
 
 
 def _refit(
-    view: BeliefView, logs: AnyLogs, policies: Mapping[str, Policy | ContinuousPolicy]
+    view: BeliefView,
+    logs: AnyLogs,
+    policies: Mapping[str, Policy | ContinuousPolicy],
+    **changed: Any,
 ) -> BeliefView:
     engine = "exact" if _settings(view).form.affine_multipliers else "svi"
     if isinstance(logs, Logs) and len(logs.rewards) > 1:
         # The value is that of the first reward.
         logs = logs.with_reward(logs.reward_name)
     # The closed form is not random, and the two draws of `fit` are not used.
-    belief = fit_flat(
-        logs, policies, rng_key=jax.random.key(0), inference=engine, draws=2, **_kept(view)
-    )
+    kept = _kept(view) | changed
+    belief = fit_flat(logs, policies, rng_key=jax.random.key(0), inference=engine, draws=2, **kept)
     return BeliefView(belief)
 
 

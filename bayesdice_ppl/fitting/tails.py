@@ -8,6 +8,8 @@ no variance.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
@@ -27,8 +29,38 @@ def tail_size(n: int) -> int:
     return int(3.0 * np.sqrt(n)) if n > 225 else n // 5
 
 
+class TailLaw(NamedTuple):
+    """The generalized Pareto law that the largest values follow.
+
+    Attributes
+    ----------
+    threshold
+        Where the tail begins.
+    scale
+        Of what is above it.
+    shape
+        The tail index: 0 for an exponential tail, past 1/2 without variance, past 1 without mean.
+    """
+
+    threshold: float
+    scale: float
+    shape: float
+
+
 def tail_index(values: Float[np.ndarray, " n"], n: int | None = None) -> float:
     """Index of the generalized Pareto law that the largest values follow; NaN if they follow none.
+
+    Parameters
+    ----------
+    values, n
+        As for `tail_law`.
+    """
+    law = tail_law(values, n)
+    return float("nan") if law is None else law.shape
+
+
+def tail_law(values: Float[np.ndarray, " n"], n: int | None = None) -> TailLaw | None:
+    """The generalized Pareto law that the largest values follow; None if they follow none.
 
     Parameters
     ----------
@@ -45,14 +77,14 @@ def tail_index(values: Float[np.ndarray, " n"], n: int | None = None) -> float:
     """
     size = tail_size(len(values) if n is None else n)
     if size < 5:
-        return float("nan")
+        return None
     place = len(values) - size - 1
     tail = np.sort(np.partition(values, place)[place:])
     above = tail[1:] - tail[0]
     quartile = above[int(size / 4.0 + 0.5) - 1]
     if not quartile > above[0]:
         # Many values alike, such as counts, are no Pareto law.
-        return float("nan")
+        return None
     points = 30 + int(np.sqrt(size))
     rate = 1.0 - np.sqrt(points / (np.arange(1, points + 1) - 0.5))
     rate = rate / (3.0 * quartile) + 1.0 / above[-1]
@@ -61,7 +93,8 @@ def tail_index(values: Float[np.ndarray, " n"], n: int | None = None) -> float:
     weight = np.exp(fit - fit.max())
     best = float(rate @ weight / weight.sum())
     found = float(np.log1p(-best * above).mean())
-    return (size * found + _NORMAL_TAIL * _HALF) / (size + _NORMAL_TAIL)
+    drawn = (size * found + _NORMAL_TAIL * _HALF) / (size + _NORMAL_TAIL)
+    return TailLaw(float(tail[0]), -found / best, drawn)
 
 
 def tail_indices(
@@ -120,7 +153,7 @@ def tail_warnings(
         Names of the candidates.
     tails
         Of the beliefs.
-    index
+    shape
         From `tail_indices`, or None where it was not looked at.
     """
     found: list[SupportWarning] = []

@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
+from jaxtyping import Float
 
 from bayesdice_ppl.belief import BeliefView
 from bayesdice_ppl.fitting.settings import FitSettings
@@ -103,8 +104,9 @@ def from_units(
     moved |= {f"{each.group}/{each.name}": own for each, own in of_variable.items()}
     for path, own in moved.items():
         group, name = path.split("/", 1)
-        if name in belief[group].data_vars:
-            belief[path] = own.back(belief[path])
+        held = belief[group].data_vars
+        if name in held:
+            _put(belief, group, name, own.back(held[name].to_numpy()))
     _unseen_from_units(belief, units, first, settings.gamma)
     # There and back would cost the rewards their last digit.
     if isinstance(logs, CountedLogs):
@@ -115,7 +117,7 @@ def from_units(
     else:
         used = logs.reward[usable_rows(logs, settings.gamma).mask]
         group, name = BeliefView.reward.group, BeliefView.reward.name
-        belief[f"{group}/{name}"] = belief[group].data_vars[name].copy(data=used)
+        _put(belief, group, name, used)
         belief.attrs[BeliefView.reward_sd.name] = units.scale * float(np.std(units.into(used)))
     for attribute, own in (
         (BeliefView.logged_value, units),
@@ -145,9 +147,16 @@ def _unseen_from_units(
         BeliefView.unseen_covariance: first.scale**2 * view.unseen_covariance,
     }
     for each, array in moved.items():
-        belief[f"{each.group}/{each.name}"] = (
-            belief[each.group].data_vars[each.name].copy(data=array)
-        )
+        _put(belief, each.group, each.name, array)
+
+
+def _put(belief: DataTree, group: str, name: str, data: Float[np.ndarray, "..."]) -> None:
+    """Give a variable of a belief other numbers, in place.
+
+    Assigning to a tree joins and compares all of a group, which takes longer than the fit of a
+    small log.
+    """
+    belief[group].data_vars[name].variable.data = data
 
 
 def _of_statistic(units: RewardUnits, statistic: Statistic) -> RewardUnits:

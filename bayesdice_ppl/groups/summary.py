@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bayesdice_ppl.belief import BeliefView, read_values
+from bayesdice_ppl.belief import BeliefView, read_moments, read_values
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,7 +31,8 @@ def summary(belief: DataTree, *, round_to: int | None = None) -> pd.DataFrame:
         A row for each candidate: mean, sd and 90 % interval in reward per step, and the Monte
         Carlo error of the mean, ``mcse_mean``. Where chains mixed, as those of NUTS, also ``r_hat``
         and ``ess`` of the values as they were sampled. Elsewhere these are left out, and
-        ``.attrs["chains"]`` says why.
+        ``.attrs["chains"]`` says why. A value of few degrees of freedom has no mean or no sd: they
+        are missing there, ``median`` is beside them, and ``.attrs["moments"]`` says why.
 
     Notes
     -----
@@ -56,5 +57,11 @@ def summary(belief: DataTree, *, round_to: int | None = None) -> pd.DataFrame:
         effective = view.effective_draws
         table["r_hat"], table["ess"] = view.r_hat, effective
     table["mcse_mean"] = table["sd"] / np.sqrt(effective)
+    moments = read_moments(belief, draws.names)
+    if moments.note:
+        for name, there in (("mean", moments.mean), ("sd", moments.sd), ("mcse_mean", moments.sd)):
+            table[name] = table[name].astype("Float64").mask(~there)
+        table.insert(2, "median", np.median(flat, axis=0))
+        table.attrs["moments"] = moments.note
     table.attrs["chains"] = view.chains or INDEPENDENT
     return table if round_to is None else table.round(round_to)

@@ -4,7 +4,14 @@ from collections.abc import Mapping, Sequence
 from math import isfinite
 from typing import TYPE_CHECKING, Literal
 
-from bayesdice_ppl.belief import BeliefView, ValueDraws, Which, make_belief, read_values
+from bayesdice_ppl.belief import (
+    BeliefView,
+    ValueDraws,
+    Which,
+    make_belief,
+    read_moments,
+    read_values,
+)
 from bayesdice_ppl.checks import listed
 from bayesdice_ppl.errors import SettingsError
 from bayesdice_ppl.plots.layout import FONT, GAP, lay_out_rows, logged_caption, set_caption
@@ -23,6 +30,8 @@ def forest(
     backend: Literal["matplotlib", "bokeh"] = "matplotlib",
 ) -> "PlotCollection":
     """Draw the 50 % and 90 % intervals of every policy's value, best on top.
+
+    The point is the mean, or the median of all where one of the values has no mean.
 
     Parameters
     ----------
@@ -64,6 +73,9 @@ def forest(
     shown = make_belief(draws.values[..., columns], order)
     own = not isinstance(statistic, Mapping) and str(statistic) == "value"
     logged = BeliefView(belief).logged_value if own else None
+    # One point for all rows: the median, if some of the values shown have no mean.
+    means = read_moments(belief, draws.names).mean[columns] if own else ()
+    point: Literal["mean", "median"] = "mean" if all(means) else "median"
     collection = plot_forest(
         shown,
         combined=True,
@@ -71,7 +83,7 @@ def forest(
         labels=["policy"],
         ci_kind="hdi",
         ci_probs=(0.5, 0.9),
-        point_estimate="mean",
+        point_estimate=point,
         backend=backend,
         # A layout engine, which a style can turn on, would undo the positions set below.
         figure_kwargs={"layout": "none"} if backend == "matplotlib" else {},
@@ -82,7 +94,7 @@ def forest(
         add_lines(collection, logged, visuals={"ref_line": {"width": 1}})
         collection.coords = None
     if backend == "matplotlib":
-        _finish(collection, len(order), logged, BeliefView(belief).method)
+        _finish(collection, len(order), logged, BeliefView(belief).method, point)
         _mark(collection, {row: crosses[name] for row, name in enumerate(order) if name in crosses})
     return collection
 
@@ -147,7 +159,9 @@ def in_order(draws: ValueDraws, order: Sequence[str] | None) -> list[str]:
     return list(order)
 
 
-def _finish(collection: "PlotCollection", n_rows: int, logged: float | None, method: str) -> None:
+def _finish(
+    collection: "PlotCollection", n_rows: int, logged: float | None, method: str, point: str
+) -> None:
     """Label the axis, and lay names and intervals out by their measured sizes."""
     names = collection.get_target(None, {"column": "labels"})
     intervals = collection.get_target(None, {"column": "forest"})
@@ -155,6 +169,6 @@ def _finish(collection: "PlotCollection", n_rows: int, logged: float | None, met
     for text in names.texts:
         text.set_fontsize(FONT)
     what = f"{method}: " if method else ""
-    set_caption(intervals, f"{what}mean with 50 % and 90 % intervals", logged_caption(logged))
+    set_caption(intervals, f"{what}{point} with 50 % and 90 % intervals", logged_caption(logged))
     width = lay_out_rows(collection.get_viz("figure"), names.texts, intervals, n_rows, names)
     names.set_xlim(-width, GAP)  # in inches: the names end at 0

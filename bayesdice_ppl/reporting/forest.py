@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
 from jaxtyping import Float
@@ -100,12 +100,14 @@ def draw_forest(selection: Selection, draws: ValueDraws, logged: float | None) -
                 launched=row["launched"],
                 outer=(axis.at(outer[0]), axis.at(outer[1])),
                 inner=(axis.at(low), axis.at(high)),
-                mean=axis.at(row["mean"]),
+                mean=axis.at(row["median"] if row["mean"] is None else row["mean"]),
                 density=_outline(own, axis),
-                words=_words(row["mean"], outer, (low, high), numbers),
+                words=_words(row, outer, (low, high), numbers),
             )
         )
-    caption = "Dot: mean. Thick line: 50 % interval. Thin line: 90 % interval. Shape: density."
+    none = table["mean"][: len(order)].null_count()
+    dot = "Dot: mean, or the median of a value that has none" if none else "Dot: mean"
+    caption = f"{dot}. Thick line: 50 % interval. Thin line: 90 % interval. Shape: density."
     if logged is not None:
         caption += f" Dashed: value of the logging policy, {numbers.cell(logged)}."
     told = how_many(len(order), len(selection.order))
@@ -118,11 +120,12 @@ def draw_forest(selection: Selection, draws: ValueDraws, logged: float | None) -
 
 
 def _words(
-    mean: float, outer: tuple[float, float], inner: tuple[float, float], numbers: Numbers
+    row: dict[str, Any], outer: tuple[float, float], inner: tuple[float, float], numbers: Numbers
 ) -> str:
     """The numbers of a row."""
+    name = "median" if row["mean"] is None else "mean"
     wide, narrow = (f"{numbers.cell(low)} to {numbers.cell(high)}" for low, high in (outer, inner))
-    return f"mean {numbers.cell(mean)}, 90 % interval {wide}, 50 % interval {narrow}"
+    return f"{name} {numbers.cell(row[name])}, 90 % interval {wide}, 50 % interval {narrow}"
 
 
 def _outline(values: Float[np.ndarray, " M"], axis: Axis) -> str:

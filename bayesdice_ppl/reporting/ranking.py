@@ -107,6 +107,7 @@ def tabulate(selection: Selection, verdicts: dict[str, str]) -> Ranking:
         Candidate -> verdict; empty where there is none.
     """
     numbers = value_numbers(selection)
+    medians = "median" in selection.table.columns
     several = 1 < selection.k < len(selection.order)
     rows = [
         Row(
@@ -116,6 +117,7 @@ def tabulate(selection: Selection, verdicts: dict[str, str]) -> Ranking:
             cells=(
                 numbers.cell(row["mean"]),
                 numbers.width(row["sd"]),
+                *([numbers.cell(row["median"])] if medians else []),
                 f"{numbers.cell(row['hdi90_lower'])} to {numbers.cell(row['hdi90_upper'])}",
                 f"{row['p_best']:.3f}",
                 *([f"{row['p_top_k']:.3f}"] if several else []),
@@ -130,7 +132,15 @@ def tabulate(selection: Selection, verdicts: dict[str, str]) -> Ranking:
     first, folded = fold(rows)
     return Ranking(
         caption=f"{label[0].upper()}{label[1:]}{numbers.words}, ranked by {selection.score}.",
-        headings=("mean", "sd", "90 % interval", "P(best)", *top, "E(rank)"),
+        headings=(
+            "mean",
+            "sd",
+            *(["median"] if medians else []),
+            "90 % interval",
+            "P(best)",
+            *top,
+            "E(rank)",
+        ),
         rows=first,
         folded=folded,
         statement=selection.certificate.statement,

@@ -19,6 +19,7 @@ from bayesdice_ppl.belief import (
     SupportWarning,
     Which,
     note_on_starts,
+    read_moments,
     read_notes,
     read_statistic,
     read_support,
@@ -181,6 +182,7 @@ def select(
         *several_rewards(belief)[:1],
     )
     parts = read_unseen(belief, names) if plain else None
+    moments = read_moments(belief, names) if plain else None
     on_unseen = [] if parts is None else notes_on_turning(values, parts, score, names)
     if within is not None and limited is not None:
         raise SettingsError(
@@ -230,7 +232,7 @@ def select(
         score=score.name,
         k=k,
         n_draws=len(values),
-        table=summary_table(draws, order, k, len(launch)),
+        table=summary_table(draws, order, k, len(launch), moments),
         recommended=not reasons,
         reasons=reasons,
         warnings=[warning.sentence for warning in warned],
@@ -238,6 +240,7 @@ def select(
             *_notes_on_support(support_warnings, support),
             *([] if starts is None else [starts]),
             *read_notes(belief),
+            *([moments.note] if moments is not None and moments.note else []),
             *on_limits,
             *on_unseen,
             *score.notes(values, names, prefix),

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bayesdice_ppl.belief import ValueDraws
+from bayesdice_ppl.belief import ExistingMoments, ValueDraws
+from bayesdice_ppl.digits import ABSENT
 from bayesdice_ppl.scores import ties
 
 if TYPE_CHECKING:
@@ -19,7 +20,13 @@ if TYPE_CHECKING:
 _SAMPLE_DIMS = ["chain", "draw"]
 
 
-def summary_table(draws: ValueDraws, order: list[int], k: int, n_launched: int) -> "pl.DataFrame":
+def summary_table(
+    draws: ValueDraws,
+    order: list[int],
+    k: int,
+    n_launched: int,
+    moments: ExistingMoments | None = None,
+) -> "pl.DataFrame":
     """Summarize each candidate's value and place.
 
     Parameters
@@ -32,6 +39,8 @@ def summary_table(draws: ValueDraws, order: list[int], k: int, n_launched: int) 
         1 <= k <= N, for `p_top_k`.
     n_launched : int
         How many of the first go live.
+    moments : ExistingMoments, optional
+        Which values have a mean and an sd; all if left out.
 
     Returns
     -------
@@ -39,7 +48,8 @@ def summary_table(draws: ValueDraws, order: list[int], k: int, n_launched: int) 
         N rows. `policy`; `rank`, 1 is best; `mean`, `sd`, `hdi90_lower`, `hdi90_upper` of the
         value, in reward per step; `p_best` and `p_top_k`, the probabilities that it truly is the
         best and among the best k; `expected_rank`, the mean of its true place; `launched`,
-        whether it goes live.
+        whether it goes live. Where a value has no mean or no sd, these are null, and a column
+        `median` follows.
     """
     import polars as pl
     import xarray as xr
@@ -68,11 +78,17 @@ def summary_table(draws: ValueDraws, order: list[int], k: int, n_launched: int) 
         "p_top_k": ties.inclusion(block, k).mean(axis=0),
         "expected_rank": ties.expected_places(block).mean(axis=0),
     }
-    return pl.DataFrame(
+    table = pl.DataFrame(
         {"policy": [names[i] for i in order], "rank": np.arange(1, len(names) + 1)}
         | {name: np.asarray(column, np.float64)[order] for name, column in columns.items()}
         | {"launched": np.arange(len(names)) < n_launched}
     )
+    if moments is None or moments.sd.all():
+        return table
+    median = np.median(draws.values.reshape(-1, len(names)), axis=0)[order]
+    there = {"mean": moments.mean[order], "sd": moments.sd[order]}
+    kept = [pl.when(pl.Series(has)).then(pl.col(name)).alias(name) for name, has in there.items()]
+    return table.with_columns(kept).insert_column(4, pl.Series("median", median))
 
 
 def formatted(table: "pl.DataFrame") -> tuple[list[str], list[list[str]]]:
@@ -93,6 +109,8 @@ def formatted(table: "pl.DataFrame") -> tuple[list[str], list[list[str]]]:
     formats |= dict.fromkeys(["p_best", "p_top_k", "p_within_limits"], ".3f")
 
     def written(name: str, cell: object) -> str:
+        if cell is None:
+            return ABSENT
         if isinstance(cell, bool):
             return "yes" if cell else "no"
         return format(cell, formats.get(name, ".4g" if isinstance(cell, float) else ""))

@@ -239,3 +239,23 @@ def test_a_belief_needs_the_record_of_its_own_candidates(pulls):
         bd.recalibrate(make_belief(np.random.default_rng(0).normal(size=(9, 1)), ["a"]), record)
     with pytest.raises(BayesDiceError, match="a calibration of b"):
         bd.recalibrate(make_belief(np.random.default_rng(0).normal(size=(9, 1)), ["b"]), record)
+
+
+def test_candidates_that_each_miss_a_little_are_seen_together():
+    rng = np.random.default_rng(0)
+    # Fifty candidates that miss by themselves: 80 % of each one's intervals hold the truth.
+    inside = rng.random((60, 50)) < 0.8
+    pit = np.where(inside, 0.5, 0.999)
+    zeros = np.zeros(pit.shape)
+    names = tuple(f"p{j}" for j in range(50))
+    found = bd.Calibration(names, "parametric", zeros, zeros, zeros + 1.0, pit, zeros > 0)
+    assert found.short
+    assert not found.covers
+    if not found.missed:
+        assert "Together they do not cover: 80%" in found.answer
+    # Candidates that always miss together are no more than one.
+    alike = np.repeat(np.where(rng.random((60, 1)) < 0.83, 0.5, 0.999), 50, axis=1)
+    one = bd.Calibration(names, "parametric", zeros, zeros, zeros + 1.0, alike, zeros > 0)
+    assert not one.short
+    right = np.where(rng.random((60, 50)) < 0.9, 0.5, 0.999)
+    assert bd.Calibration(names, "sbc", zeros, zeros, zeros + 1.0, right, zeros > 0).covers

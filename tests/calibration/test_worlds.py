@@ -88,8 +88,9 @@ def test_groups_are_drawn_as_a_whole_and_copies_are_groups_of_their_own():
         {"state": [0] * 30, "action": [0, 1] * 15, "reward": rng.normal(size=30), "user_id": users}
     )
     logs = bd.Logs.from_dataframe(frame)
-    unit = units_to_draw(logs, "user_id")
-    found = resampled(logs, unit, np.random.default_rng(1))
+    drawn = units_to_draw(logs, ("user_id",))
+    assert drawn.name == "user_id"
+    found = resampled(logs, drawn.unit, np.random.default_rng(1))
     assert found.n_transitions == found.n_episodes == 30
     copies = found.groups["user_id"].to_list()
     assert len(set(copies)) == 10
@@ -101,7 +102,7 @@ def test_groups_are_drawn_as_a_whole_and_copies_are_groups_of_their_own():
 
 def test_episodes_are_drawn_with_their_rows(plain):
     logs = plain.log(3)
-    found = resampled(logs, units_to_draw(logs, None), np.random.default_rng(2))
+    found = resampled(logs, units_to_draw(logs).unit, np.random.default_rng(2))
     assert found.n_episodes == logs.n_episodes
     whole = {tuple(logs.reward[logs.episode == e]) for e in range(logs.n_episodes)}
     for e in range(found.n_episodes):

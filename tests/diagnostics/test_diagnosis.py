@@ -131,10 +131,32 @@ def test_a_verdict_has_its_reasons_with_numbers_and_links(sound):
         diagnosis.verdict("nobody")
 
 
+def test_a_prior_that_decides_is_told_and_one_that_does_not_is_not(plain):
+    logs, policies = plain.log(4), plain.policies(4, 2)
+    given = {"gamma": 0.9, "rng_key": jax.random.key(0), "draws": 10}
+    open_minded = named(bd.diagnose(bd.fit(logs, policies, **given), logs, policies))
+    assert open_minded["sensitivity to prior"].passed
+    # Prices of half and double make sds wider and narrower by their root.
+    assert "sds are 0.71 to 1.41 times" in open_minded["sensitivity to price"].message
+    narrow = bd.Prior(ratio_sd=0.02, value_sd=0.02, rare_share=0.0)
+    sure = bd.diagnose(bd.fit(logs, policies, prior=narrow, **given), logs, policies)
+    assert named(sure)["sensitivity to prior"].passed is False
+    assert any(r.check == "sensitivity to prior" for v in sure.verdicts for r in v.reasons)
+    kept = named(bd.diagnose(bd.fit(logs, policies, **given), logs, policies, sensitive=False))
+    assert "sensitive=True" in kept["sensitivity to prior"].message
+
+
 def test_every_link_of_a_reason_leads_somewhere():
     docs = Path(__file__).parents[2] / "docs"
     page = (docs / "diagnostics.md").read_text(encoding="utf-8")
-    for check in ("range", "convergence", "self-check", "svi against closed form"):
+    for check in (
+        "range",
+        "convergence",
+        "self-check",
+        "svi against closed form",
+        "sensitivity to prior",
+        "sensitivity to price",
+    ):
         assert f"\n## {check}\n" in page.lower()
     named = (docs / "warnings.md").read_text(encoding="utf-8")
     assert all(f'<a id="{gauge.name.replace(" ", "-")}">' in named for gauge in GAUGES)
