@@ -6,19 +6,28 @@ table also has UCB-VI with smaller bonuses on RiverSwim, which belongs to the ot
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
-from bayesdice_ppl.envs import RiverSwim, TableEnv
+from bayesdice_ppl.envs import InfiniteCartPole, InfiniteFrozenLake, RiverSwim, TableEnv
 from bayesdice_ppl.envs.tabular import as_tabular
-from bayesdice_ppl.exploration import bayesdice, explore, psrl, q_learning, rlsvi, ucbvi
+from bayesdice_ppl.exploration import (
+    bayesdice,
+    explore,
+    psrl,
+    q_learning,
+    rlsvi,
+    ucbvi,
+    variational,
+)
 from bayesdice_ppl.exploration.explorers import Explorer
 from bayesdice_ppl.exploration.spaces import as_policy, plan
 from bayesdice_ppl.features import FeatureChoice, fourier, one_hot, table
-from bayesdice_ppl.models import pair_prior, variance
+from bayesdice_ppl.models import pair_prior, quantile, variance
 from bayesdice_ppl.progress import parts
 from benchmarks.exploration import summarize
 from benchmarks.swim import AsCells, AsNumber, LongRiver
@@ -143,11 +152,46 @@ def value_of(env: TableEnv, policy: np.ndarray) -> float:
     return float((1.0 - GAMMA) * world.initial_distribution @ value)
 
 
+def timings(n: int = 10_000) -> str:
+    """Seconds of one choice on a log of n uniformly random steps, the second of two calls."""
+    found = []
+    for name, env, explorer in (
+        ("planning on tables, FrozenLake", InfiniteFrozenLake(), bayesdice()),
+        ("planning through 50 Fourier features, CartPole", InfiniteCartPole(), _cart()),
+        (
+            "variational on tables, FrozenLake",
+            InfiniteFrozenLake(),
+            bayesdice(quantile(), variational(PRIOR)),
+        ),
+    ):
+        kept = list[Any]()
+
+        def learn(state: Any, rows: Any, explorer: Any = explorer, kept: Any = kept) -> Any:
+            kept.append(explorer.learn(state, rows))
+            return kept[-1]
+
+        low = pair_prior(-1.0, 1.0)
+        spied = explorer._replace(learn=learn)
+        key = jax.random.key(SEED)
+        explore(env, spied, rounds=1, steps=n, gamma=GAMMA, rewards=low, rng_key=key)
+        seconds = []
+        for _ in range(2):
+            started = time.perf_counter()
+            explorer.choose(kept[-1], np.random.default_rng(0))
+            seconds.append(time.perf_counter() - started)
+        found.append(f"{name}: {seconds[1]:.2f} s (first call {seconds[0]:.2f} s)")
+    return f"One choice on a log of {n:,} rows. " + "; ".join(found) + "."
+
+
+def _cart() -> Explorer:
+    return bayesdice(features=fourier(50, of="state"))
+
+
 def main(trials: int = TRIALS, folder: Path = RESULTS) -> None:
     """Fill the table, after each row anew, and print it."""
     folder.mkdir(parents=True, exist_ok=True)
     rows, first = list[dict[str, object]](), dict[str, np.ndarray]()
-    said = ""
+    said, notes = "", (*NOTES, timings())
     for case in CASES:
         runs = [run(case, seed) for seed in parts(f"{case.world}: {case.name}", range(trials))]
         curves = np.stack([one[0] for one in runs])
@@ -156,6 +200,6 @@ def main(trials: int = TRIALS, folder: Path = RESULTS) -> None:
         best = runs[0][1]
         rows.append(summarize(case.world, case.name, curves, reference, best, seconds, steps=STEPS))
         said = write_table(
-            "exploration_features", rows, command=COMMAND, notes=NOTES, folder=folder
+            "exploration_features", rows, command=COMMAND, notes=notes, folder=folder
         )
     print(said)
