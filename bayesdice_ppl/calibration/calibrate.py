@@ -138,9 +138,10 @@ def calibrate(
         notes: tuple[str, ...]
         if kind == "bootstrap":
             whole = read_values(fitted(source, candidates, rng_key=keys[trials]))
-            truth = whole.values.mean(axis=(0, 1))
+            # A value of one degree of freedom has no mean, and every one has a median.
+            truth = np.median(whole.values, axis=(0, 1))
             drawn = units_to_draw(source, asked)
-            notes = (f"Groups of one {drawn.name} were drawn as a whole.",)
+            notes = (f"The rows of one {drawn.name} were drawn as a whole.",)
             made = (_Trial(resampled(source, drawn.unit, rng), truth) for _ in iter(int, 1))
         else:
             plain = _kind_of_rewards(settings) is not None and len(np.unique(source.reward)) > 2

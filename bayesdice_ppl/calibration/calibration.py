@@ -133,7 +133,7 @@ class Calibration:
 
         covered = self.coverage(JUDGED)
         chance = binom.sf(np.round(covered * self.trials) - 1, self.trials, JUDGED)
-        much = (covered > JUDGED + SLACK) & (chance < 0.5 * CHANCE / len(self.names))
+        much = (covered > JUDGED + SLACK) & (chance < CHANCE / len(self.names))
         return tuple(name for name, found in zip(self.names, much, strict=True) if found)
 
     @property

@@ -136,10 +136,14 @@ class RewardLaw(NamedTuple):
         """Mean reward of each row of the log, if it is drawn, shape (n,)."""
         if self.two is not None:
             low, high = self.two
-            raised = np.zeros_like(self.base)
+            # Rows of one pair and one reward are alike.
+            kinds = np.stack([self.base, self.own])
+            _, first, kind = np.unique(kinds, axis=1, return_index=True, return_inverse=True)
+            each = np.zeros(len(first))
             (shared,) = self.effects
             for effect in shared.effect:
-                raised += self._turned(effect) / len(shared.effect)
+                each += self._turned(effect, first) / len(shared.effect)
+            raised = each[kind.reshape(-1)]
             return self.own + np.where(self._is_low, 1.0, -1.0) * (high - low) * raised
         if self.redrawn is not None:
             return (1.0 - self.redrawn) * self.own + self.redrawn * self.own.mean()
@@ -211,6 +215,11 @@ class RewardLaw(NamedTuple):
             f"{tail.law.shape:.2f}), from which simulated logs have new ones."
             for tail in self.tails
         ]
+        if self.spread is not None:
+            told.append(
+                "Rewards of pairs with few rows are drawn with the spread that so few rows hide. "
+                "Some lie outside the range of the log's, and fewer are alike."
+            )
         return tuple(told)
 
 

@@ -17,6 +17,8 @@ from bayesdice_ppl.logs import Logs
 
 CLEAR = 3.0
 """Standard errors past which rewards of one group are taken to move together."""
+FEWEST_GROUPS = 10
+"""Groups from which that can be told: with fewer the score is far from normal."""
 MOST = 2
 """Most ways to group the rows that are kept, such as users and their episodes."""
 EPISODE = "episode"
@@ -136,7 +138,9 @@ def shared_effects(
     while len(found) < MOST:
         known = {each.name for each in found}
         shares = {
-            name: shares_of(left, unit) for name, unit in groupings.items() if name not in known
+            name: shares_of(left, unit)
+            for name, unit in groupings.items()
+            if name not in known and unit.max(initial=-1) + 1 >= FEWEST_GROUPS
         }
         best = max(shares, key=lambda name: shares[name].score, default=None)
         if best is None or shares[best].score <= CLEAR:

@@ -46,8 +46,9 @@ MEAN_WARN, SD_WARN = 0.1, 0.1
 """How far SVI may be from the closed form: its mean in posterior sds, its sd relative."""
 ELBO_WARN = 0.1
 """Most change of the ELBO over the last steps of SVI, in nats."""
-MOST_WORK = 2_000_000
-"""Candidates times squared pairs up to which candidates are fitted again without being asked."""
+MOST_POLICIES, MOST_ROWS, MOST_WORK = 20, 20_000, 2_000_000
+"""Candidates, rows, and candidates times squared pairs up to which candidates are fitted again
+without being asked: four fits of a second or two together."""
 TAIL_MAX = 0.2
 """Discounted weight past the end of episodes with which the self-check is not made."""
 
@@ -261,11 +262,15 @@ def _form(view: BeliefView) -> list[Check]:
         Check(
             "form",
             False,
-            f"the width of this belief is not calibrated, because {' and '.join(found)}. Its "
+            f"the width of this belief is not calibrated, because {_listed(found)}. Its "
             "intervals may hold far more or far less than they say. Use the default form for "
             "intervals and for losses.",
         )
     ]
+
+
+def _listed(parts: list[str]) -> str:
+    return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
 
 
 def _known_penalty(name: str) -> bool:
@@ -467,15 +472,17 @@ def _sensitivity(
             "arviz.psense_summary, after bd.add_log_likelihood and bd.add_prior."
         )
         return [(Check(name, None, message), {}) for name in (PRIOR, PRICE)]
-    work = len(view.names) * (len(logs.state_labels) * len(logs.action_labels)) ** 2
-    if asked is False or (asked is None and work > MOST_WORK):
+    n_policies, n_pairs = len(view.names), len(logs.state_labels) * len(logs.action_labels)
+    large = n_policies > MOST_POLICIES or logs.n_transitions > MOST_ROWS
+    large = large or n_policies * n_pairs**2 > MOST_WORK
+    if asked is False or (asked is None and large):
         message = "not made, as four more fits would take long. Ask with sensitive=True."
         return [(Check(name, None, message), {}) for name in (PRIOR, PRICE)]
     again = {name: policies[name] for name in view.names}
     found = []
     for move in sensitivity(view, lambda change: _refit(view, logs, again, **change)):
         check = Check(move.name, bool(move.moved.max() <= MOVED), f"{move.sentence}.")
-        sentence = f"{move.sentence}. What it says rests on that choice. Log more."
+        sentence = f"{move.sentence}. {move.advice}"
         found.append((check, of_numbers(move.name, sentence, view.names, move.moved, MOVED)))
     return found
 

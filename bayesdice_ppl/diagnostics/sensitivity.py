@@ -52,6 +52,13 @@ class Sensitivity(NamedTuple):
             f"sds are {self.width[0]:.2f} to {self.width[1]:.2f} times as wide"
         )
 
+    @property
+    def advice(self) -> str:
+        """What it means where means move."""
+        if self.name == PRIOR:
+            return "The log says little beside the prior. Log more."
+        return "Constraint and prior disagree. Use a wider prior, or log more."
+
 
 def sensitivity(view: BeliefView, refit: Refit) -> list[Sensitivity]:
     """Fit again with other priors and other prices.

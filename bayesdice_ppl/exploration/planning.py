@@ -59,7 +59,7 @@ class Planning(NamedTuple):
 
     @property
     def averages(self) -> bool:
-        """It knows the average reward, on tables."""
+        """Whether it can maximize the average reward: on tables it can."""
         return True
 
     def find(

@@ -150,7 +150,8 @@ def plan(
         here = worth[states, actions]
         best = worth.argmax(axis=1)
         # Rounding must not make ties go around.
-        better = worth[states, best] > here + _TIE * np.abs(worth).max()
+        rounding = 4.0 * np.finfo(np.float64).eps * np.abs(worth).max()
+        better = worth[states, best] > here + _TIE * np.ptp(worth) + rounding
         if not better.any():
             break
         actions = np.where(better, best, actions)

@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 from bayesdice_ppl.belief import BeliefView, Which, read_statistic, read_values
+from bayesdice_ppl.belief.moments import read_moments
 from bayesdice_ppl.errors import BeliefError
 
 if TYPE_CHECKING:
@@ -54,7 +55,8 @@ def rewards_table(
     Returns
     -------
     polars.DataFrame or None
-        `policy`; for each reward its mean, under its name, and its sd, `<name>_sd`, per step; and
+        `policy`; for each reward its mean, under its name, and its sd, `<name>_sd`, per step, null
+        where the value has none; and
         `p_within_limits` where there are limits. None where the belief has one reward and no
         limits.
     """
@@ -68,7 +70,18 @@ def rewards_table(
         draws = read_values(belief, name)
         places = [draws.names.index(each) for each in order]
         values = draws.values.reshape(-1, len(draws.names))[:, places]
-        columns |= {name: values.mean(axis=0), f"{name}_sd": values.std(axis=0, ddof=1)}
+        # Degrees of freedom come from visits and groups, which all rewards share.
+        there = read_moments(belief, draws.names)
+        columns |= {
+            name: _where(there.mean[places], values.mean(axis=0)),
+            f"{name}_sd": _where(there.sd[places], values.std(axis=0, ddof=1)),
+        }
     if met is not None:
         columns["p_within_limits"] = met
     return pl.DataFrame(columns)
+
+
+def _where(there: Bool[np.ndarray, " N"], numbers: Float[np.ndarray, " N"]) -> "pl.Series":
+    import polars as pl
+
+    return pl.Series(np.where(there, numbers, np.nan), nan_to_null=True)

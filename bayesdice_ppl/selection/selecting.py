@@ -182,7 +182,8 @@ def select(
         *several_rewards(belief)[:1],
     )
     parts = read_unseen(belief, names) if plain else None
-    moments = read_moments(belief, names) if plain else None
+    of_rewards = isinstance(statistic, Mapping) or str(statistic) in several_rewards(belief)
+    moments = read_moments(belief, names) if plain or of_rewards else None
     on_unseen = [] if parts is None else notes_on_turning(values, parts, score, names)
     if within is not None and limited is not None:
         raise SettingsError(
