@@ -136,10 +136,16 @@ def _tried(
     kept: list[Fault] = []
     for fault in faults:
         try:
-            frame = run_steps(frame, () if fault.mend is None else fault.mend.steps)
-            kept.append(fault)
-        except pl.exceptions.PolarsError:
+            after = run_steps(frame, () if fault.mend is None else fault.mend.steps)
+        except (pl.exceptions.PolarsError, RecursionError):
             kept.append(fault._replace(mend=None))
+            continue
+        if fault.severity != ERROR and after.height < 2 <= frame.height:
+            # A warning is no reason to leave nothing of a log that can be used.
+            kept.append(fault._replace(mend=None))
+            continue
+        frame = after
+        kept.append(fault)
     return tuple(kept), frame if frame.height > 1 else None
 
 

@@ -7,6 +7,7 @@ import polars as pl
 from jaxtyping import Int
 
 from bayesdice_ppl.checking.fault import ERROR, Fault, Mend, column_text, row_words, rows_where
+from bayesdice_ppl.checking.running import run_expression
 
 KIND = "repeated headers"
 _FEWEST = 2
@@ -22,11 +23,7 @@ def find(frame: pl.DataFrame) -> list[Fault]:
     if not len(rows):
         return []
     texts = [name for name in frame.columns if frame[name].dtype == pl.String]
-    names = f"pl.struct({', '.join(map(repr, texts))})" if len(texts) > 1 else ""
-    assert names, "a header has two cells"
-    cells = " & ".join(f"({column_text(name)} == {name!r}).fill_null(True)" for name in texts)
-    some = " | ".join(f"({column_text(name)} == {name!r}).fill_null(False)" for name in texts)
-    steps = [f"filter(~({cells} & ({some})))"]
+    steps = [f"filter(~({_is_header(texts)}))"]
     kept = frame.filter(~pl.Series(np.isin(np.arange(frame.height) + 1, rows)))
     casts = [
         f"{column_text(name)}.str.strip_chars().cast(pl.{kind})"
@@ -48,11 +45,18 @@ def header_rows(frame: pl.DataFrame) -> Int[np.ndarray, " k"]:
     texts = [name for name in frame.columns if frame[name].dtype == pl.String]
     if len(texts) < _FEWEST or len(texts) < frame.width:
         return np.zeros(0, dtype=np.int64)
-    same = [(pl.col(name) == name).fill_null(True) for name in texts]
-    filled = pl.sum_horizontal((pl.col(name) == name).fill_null(False) for name in texts)
-    return rows_where(
-        frame.select((pl.all_horizontal(same) & (filled >= _FEWEST)).alias("header")).to_series()
-    )
+    found = frame.filter(run_expression(_is_header(texts)))
+    if not found.height:
+        return np.zeros(0, dtype=np.int64)
+    return rows_where(frame.select(run_expression(_is_header(texts)).alias("header")).to_series())
+
+
+def _is_header(texts: list[str]) -> str:
+    """Expression of whether a row is a header: those that are told are those that are dropped."""
+    same = [f"({column_text(name)} == {name!r})" for name in texts]
+    every = ", ".join(f"{each}.fill_null(True)" for each in same)
+    filled = ", ".join(f"{each}.fill_null(False).cast(pl.Int64)" for each in same)
+    return f"pl.all_horizontal({every}) & (pl.sum_horizontal({filled}) >= {_FEWEST})"
 
 
 def _kind_of(series: pl.Series) -> str:
@@ -60,6 +64,8 @@ def _kind_of(series: pl.Series) -> str:
     texts = series.drop_nulls().str.strip_chars()
     if not len(texts):
         return ""
+    if texts.str.contains(r"^[+-]?\d{19,}$").any():
+        return ""  # a long id, which a number with decimals would round
     for kind in ("Int64", "Float64"):
         if not texts.cast(getattr(pl, kind), strict=False).null_count():
             whole = kind == "Int64"

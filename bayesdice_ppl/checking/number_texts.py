@@ -13,10 +13,16 @@ import polars as pl
 from bayesdice_ppl.checking.fault import column_text
 
 _SIGNS = "$€£¥₹"
-_SPACED = r"[\s'’_](\d{3})\b"  # noqa: RUF001
-"""Three digits behind another mark between thousands."""
-_POINT = r"^[+-]?(\d+|[1-9]\d{0,2}(,\d{3})+)?(\.\d*)?([eE][+-]?\d+)?$"
+_MARKED = r"\d[\s'’_]\d"  # noqa: RUF001
+"""Another mark within a number."""
+_SPACED = r"^[+-]?[1-9]\d{0,2}([\s'’_]\d{3})+([.,]\d+)?$"  # noqa: RUF001
+"""The same between thousands."""
+_POINT = r"^[+-]?((\d+|[1-9]\d{0,2}(,\d{3})+)(\.\d*)?|\.\d+)([eE][+-]?\d+)?$"
 _COMMA = r"^[+-]?(\d+|[1-9]\d{0,2}(\.\d{3})+)(,\d+)?([eE][+-]?\d+)?$"
+_COMMA_ALONE = r"^[+-]?\d+(,\d+)?([eE][+-]?\d+)?$"
+"""The same without a mark between thousands."""
+_GROUPS = r"^[+-]?[1-9]\d{0,2}(\.\d{3})+$"
+"""Thousands between points, or few decimals: 1.234."""
 _OPEN = r"^[+-]?[1-9]\d{0,2},\d{3}$"
 """Either of both: 1,234."""
 
@@ -63,19 +69,39 @@ def read_written(series: pl.Series) -> WrittenNumbers:
     if len(signs) > 1:
         return as_it_is  # amounts of several currencies are no numbers of one unit
     if signs:
-        bare, code = _replaced(bare, code, rf"\s*[{signs[0]}]\s*", "")
+        bare, code = _replaced(bare, code, rf"^([+-]?)\s*[{signs[0]}]\s*", "$1", every=False)
+        bare, code = _replaced(bare, code, rf"\s*[{signs[0]}]$", "", every=False)
         words.append(f"{signs[0]} is the unit.")
+        pointed = bare.filter(bare.str.contains(".", literal=True).fill_null(False))
+        if len(pointed) and pointed.str.contains(_GROUPS).all():
+            words.append("1.234 is read with decimals. (If the point stands between thousands,")
+            words.append("take it out first.)")
     percent = odd.str.contains(r"%$").any()
     if percent:
         bare, code = _replaced(bare, code, r"\s*%$", "", every=False)
         words.append("12% is 0.12.")
-    if bare.str.contains(_SPACED).any():
-        bare, code = _replaced(bare, code, _SPACED, "$1")
+        marked = series.str.contains("%", literal=True).fill_null(True)
+        if not marked.all():
+            bare_count = len(series) - marked.sum()
+            words.append(
+                f"Numbers without a % stay as they are: {bare_count:,} of {len(series):,}."
+            )
+            words.append("Look whether they mean the same.")
+    spaced = bare.filter(bare.str.contains(_MARKED).fill_null(False))
+    if len(spaced) and spaced.str.contains(_SPACED).all():
+        bare, code = _replaced(bare, code, r"[\s'’_]", "")  # noqa: RUF001
+        words.append("A space or mark within a number stands between thousands.")
     if bare.str.contains(",", literal=True).any():
         # One way for the whole column; what does not fit is null, and is told with its row.
         point, comma = (bare.str.contains(each).fill_null(False) for each in (_POINT, _COMMA))
+        style = _COMMA
+        # Points stand between thousands where a cell has both marks, or two points.
+        pointed = bare.str.contains(".", literal=True).fill_null(False)
+        both = pointed & bare.str.contains(r",|\..*\.").fill_null(False)
+        if not (both & comma).any():
+            style, comma = _COMMA_ALONE, bare.str.contains(_COMMA_ALONE).fill_null(False)
         decimal = comma.sum() > point.sum()
-        fits, pattern = (comma, _COMMA) if decimal else (point, _POINT)
+        fits, pattern = (comma, style) if decimal else (point, _POINT)
         condition, texts = f"{code}.str.contains({pattern!r})", bare
         for mark, by in ((".", ""), (",", ".")) if decimal else ((",", ""),):
             texts, code = _replaced(texts, code, f"[{mark}]", by)
@@ -83,6 +109,8 @@ def read_written(series: pl.Series) -> WrittenNumbers:
         code = f"pl.when({condition}).then({code})"
         if decimal:
             words.append("The comma is a decimal comma.")
+            if style == _COMMA:
+                words.append("The point stands between thousands: 1.234 is 1234.")
         else:
             words.append("The comma stands between thousands: 1,234 is 1234.")
             held_comma = series.str.contains(",", literal=True).fill_null(False)

@@ -19,6 +19,7 @@ _ROOTS: Mapping[str, Any] = {
     name: getattr(pl, name)
     for name in (
         *("col", "lit", "len", "struct", "when", "element", "int_range"),
+        *("all_horizontal", "sum_horizontal"),
         *("concat_str", "concat_list", "Float64", "Int64", "String", "Boolean"),
     )
 }
@@ -75,6 +76,12 @@ def run_steps(frame: pl.DataFrame, steps: Sequence[str]) -> pl.DataFrame:
             raise ValueError(f"expected one of {', '.join(_FRAME)}, found {call.func.id!r}.")
         frame = getattr(frame, call.func.id)(*_positional(call), **_named(call))
     return frame
+
+
+def run_expression(text: str) -> pl.Expr:
+    """The expression that a text of a mend stands for."""
+    found: pl.Expr = _value(ast.parse(text, mode="eval").body)
+    return found
 
 
 def _positional(call: ast.Call) -> list[Any]:

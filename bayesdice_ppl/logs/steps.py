@@ -63,9 +63,9 @@ def read_times(table: pl.DataFrame) -> Shaped[np.ndarray, " n"] | None:
 def as_times(series: pl.Series) -> pl.Series | None:
     """Text as times, such as 2024-01-31T12:00:00Z; null where it is none, and None if all is.
 
-    Dates such as 01/02/2024 are no times unless some row tells which number is the day.
+    Dates such as 31/01/2024 are times with the day first, if some row tells that it is the day.
     """
-    if _is_open(series):
+    if _unknown_dates(series):
         return None
     try:
         return series.str.strip_chars().str.to_datetime(strict=False, time_unit="us")
@@ -73,11 +73,19 @@ def as_times(series: pl.Series) -> pl.Series | None:
         return None
 
 
-def _is_open(series: pl.Series) -> bool:
-    """Whether dates may have the day first or the month: 01/02/2024, and no number above 12."""
+def _unknown_dates(series: pl.Series) -> str:
+    """What is wrong with dates that do not have the day first for sure; empty if nothing is."""
     found = series.drop_nulls().str.extract_groups(_DATE).struct.unnest()
     numbers = found.select(pl.all().cast(pl.Int64)).drop_nulls()
-    return numbers.height > 0 and int(numbers.max_horizontal().max()) <= 12  # type: ignore[arg-type]
+    if not numbers.height:
+        return ""
+    first, second = (bool((numbers.to_series(k) > 12).any()) for k in (0, 1))
+    if first and not second:
+        return ""
+    if second:
+        both = "in a column with the day first and second, "
+        return both if first else "with the month first, "
+    return "which may have the day or the month first, "
 
 
 def _parsed(series: pl.Series) -> pl.Series:
@@ -94,7 +102,7 @@ def _parsed(series: pl.Series) -> pl.Series:
     odd = times.is_null() & series.is_not_null()
     if odd.any():
         row = first_row(odd)
-        which = "which may have the day or the month first, " if _is_open(series) else ""
+        which = _unknown_dates(series)
         raise LogsError(
             f"row {row + 1}, column 'step': found the text {series[row]!r}, {which}expected "
             f"{_EXPECTED}"

@@ -129,7 +129,7 @@ class Selection:
 
     @property
     def _leading(self) -> str:
-        first = self.order if self.limits_met else self.order[: self.k]
+        first = self.order if self.limits_met else self.order[:1]
         return listing(self.launch or first, _LISTED)
 
     @property

@@ -89,6 +89,12 @@ def slots_of(one: Mapping[str, Any], where: str) -> Iterator[SlotDecision]:
             f"{where}: expected no {SLOT!r} in the context, which is what the number of the slot "
             "is called here. Rename it."
         )
+    if "_label_cost" in one:
+        raise LogsError(
+            f"{where}: expected the cost of each slot in _outcomes, found a _label_cost of the "
+            "whole line beside them. Take it out, if the slots' costs are all that counts."
+        )
+    taken = set[int]()
     for k, (outcome, slot) in enumerate(zip(outcomes, slots, strict=True), start=1):
         own = f"{where}, slot {k}"
         if not isinstance(slot, Mapping):
@@ -106,6 +112,22 @@ def slots_of(one: Mapping[str, Any], where: str) -> Iterator[SlotDecision]:
             raise LogsError(
                 f"{own}: expected '_a' from 0 to {len(multi) - 1}, as _multi has {len(multi)} "
                 f"actions, found {ranking!r}."
+            )
+        if taken & set(ranking):
+            raise LogsError(
+                f"{own}: expected '_a' without what an earlier slot of the line has taken, found "
+                f"{ranking!r} after {sorted(taken)}."
+            )
+        taken.add(int(ranking[0]))
+        ids = [each.get("_id") for each in (outcome, slot)]
+        if None not in ids and ids[0] != ids[1]:
+            raise LogsError(
+                f"{own}: expected _outcomes in the order of _slots, found the _id {ids[0]!r} where "
+                f"the slot has {ids[1]!r}."
+            )
+        if slot.get("_skipLearn") or outcome.get("_skipLearn"):
+            raise LogsError(
+                f"{own}: expected a slot to learn from, found _skipLearn. Leave such lines out."
             )
         free = sorted(int(each) for each in ranking)
         features = {key: item for key, item in slot.items() if key not in ("_id", "_inc")}
