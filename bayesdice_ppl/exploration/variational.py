@@ -118,7 +118,7 @@ class Variational(NamedTuple):
             lambda_2=self.lambda_2,
             policy_price=self.policy_price,
         )
-        logits = np.zeros((1, *shape))
+        logits, first = np.zeros((1, *shape)), list[FoundPolicy]()
         if self.starts:
             first = planning(refined=1).candidates(beliefs, gamma, optimism)[: self.starts]
             spread = [_START_LOGIT * _unit_size(space, one.policy) for one in first]
@@ -134,7 +134,11 @@ class Variational(NamedTuple):
             if isinstance(beliefs, PairBeliefs):
                 # Through features the policy is the limit that takes the largest of these.
                 found = [np.asarray(jax.nn.softmax(one, axis=1)) for one in found]
-        return max((judge(space, one, optimism) for one in found), key=lambda one: one.score)
+        judged = [judge(space, one, optimism) for one in found]
+        if not isinstance(beliefs, PairBeliefs):
+            # The limit of a softmax may be worse than the softmax, and than where it began.
+            judged += first
+        return max(judged, key=lambda one: one.score)
 
 
 def _unit_size(space: PolicySpace, policy: Float[np.ndarray, "K A"]) -> Float[np.ndarray, "K A"]:
