@@ -45,9 +45,6 @@ def header_rows(frame: pl.DataFrame) -> Int[np.ndarray, " k"]:
     texts = [name for name in frame.columns if frame[name].dtype == pl.String]
     if len(texts) < _FEWEST or len(texts) < frame.width:
         return np.zeros(0, dtype=np.int64)
-    found = frame.filter(run_expression(_is_header(texts)))
-    if not found.height:
-        return np.zeros(0, dtype=np.int64)
     return rows_where(frame.select(run_expression(_is_header(texts)).alias("header")).to_series())
 
 

@@ -80,12 +80,9 @@ def read_written(series: pl.Series) -> WrittenNumbers:
     if percent:
         bare, code = _replaced(bare, code, r"\s*%$", "", every=False)
         words.append("12% is 0.12.")
-        marked = series.str.contains("%", literal=True).fill_null(True)
-        if not marked.all():
-            bare_count = len(series) - marked.sum()
-            words.append(
-                f"Numbers without a % stay as they are: {bare_count:,} of {len(series):,}."
-            )
+        unmarked = int((~series.str.contains("%", literal=True)).sum())
+        if unmarked:
+            words.append(f"Numbers without a % stay as they are: {unmarked:,} of {len(series):,}.")
             words.append("Look whether they mean the same.")
     spaced = bare.filter(bare.str.contains(_MARKED).fill_null(False))
     if len(spaced) and spaced.str.contains(_SPACED).all():

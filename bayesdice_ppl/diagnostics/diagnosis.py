@@ -151,7 +151,8 @@ def diagnose(
         values move with the prior and the price.
     sensitive
         Whether to look at these moves, which takes four more fits. By default where they are quick:
-        up to 2 million candidates times squared pairs of state and action.
+        up to 20 candidates, 20,000 rows, and 2 million candidates times squared pairs of state and
+        action.
 
     Returns
     -------
